@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an answer's head says of its server: the truth about the request, or only that this server does not serve it,
- * cannot now, or does not know who asks, which others may. Judges only; proxy/forward acts.
+ * Judges the head of a server's answer: whether it is the answer to the request, or only says that this server does not
+ * serve it, cannot now, or does not know the user, while other servers may. Sends nothing; proxy/forward does.
  */
 #ifndef MVPROXY_PROXY_ANSWER_H
 #define MVPROXY_PROXY_ANSWER_H
@@ -9,26 +9,27 @@
 #include "kube/denial.h"
 #include "proxy/job.h"
 
-/* Another program than the server answers: its failures and its 503 say nothing of the server. */
+/* Whether another program answers through the server (a subresource that reaches through to it, or an aggregated API):
+ * its failures and 503s say nothing about the server's health. */
 bool answer_proves_nothing(const struct job *j);
 /*
- * If we believed of a server that it serves this, and it says that it does not know the path (kube/denial.h), what we
- * know has drifted from what is, and its 404 or 405 would be a false one. `body`: the answer has one.
+ * Whether a server that should serve this by its discovery answers that it does not know the path (kube/denial.h): then
+ * its discovery as known here is outdated, and the 404 or 405 would be false. `body`: the answer has one.
  */
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body);
-/* Of an answer that denies: the server starts or stops, and has not looked at the request. */
+/* For an answer that denies: whether the server is starting or stopping, and has not read the request. */
 bool answer_is_not_read(const struct http_head *head);
-/* Of a peer's mvproxy whose server could not be asked, or is only starting. */
+/* Whether it is from a peer's mvproxy whose server could not be reached, or is only starting (REWRITE_TRY_ANOTHER). */
 bool answer_is_unready(const struct job *j, const struct http_head *head);
 /*
- * One peer's 401 to an identity that we assert: it does not believe our front-proxy certificate, so that this is our
- * trouble and none of the user's.
+ * Whether it is a peer's 401 to an identity that we assert: the peer does not accept our front-proxy certificate, which
+ * is a fault of this configuration and not of the user.
  */
 bool answer_distrusts_us(const struct job *j, const struct http_head *head);
 /*
- * One peer's 401 to a token, where another one can be asked that is not an outlier: each server judges a token for
- * itself, by a webhook, an identity provider or a file that others may reach better. Before a 401 nothing was done,
- * whatever the method.
+ * Whether it is a peer's 401 to a token, and the next candidate can be asked and is no outlier. Each server verifies
+ * tokens by itself, by a webhook, an identity provider or a file that other servers may reach better. Before a 401
+ * nothing was done, whatever the method.
  */
 bool answer_knows_nobody(const struct job *j, const struct http_head *head);
 

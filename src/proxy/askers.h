@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who has asked for which resource in the last hours, and how often, in pools that do not take room from each other.
- * Bounded: of each pool LIMIT_ASKERS_RESOURCES resources, of which those are forgotten that nobody has asked for for
- * longest, and LIMIT_ASKERS combinations of resource, user agent and user; for a new one the resource that has most of
- * them loses who was silent for longest. How often a resource was asked for stays known.
+ * Counts who asked for which resource in the last hours, and how often, in pools with separate limits. A pool holds
+ * LIMIT_ASKERS_RESOURCES resources; beyond that the one whose last request is oldest is forgotten. It holds
+ * LIMIT_ASKERS askers (combinations of resource, user agent and user); beyond that the resource with most askers loses
+ * the one whose last request is oldest, while its own count of requests stays.
  */
 #ifndef MVPROXY_PROXY_ASKERS_H
 #define MVPROXY_PROXY_ASKERS_H
@@ -15,14 +15,14 @@ enum { ASKERS_HOURS = 24, ASKERS_POOLS = 4 };
 
 struct askers;
 
-/* Since when somebody has asked is not kept: only how often, by hours. */
+/* Counts are kept by hours; the time of the first request is not. */
 struct asked {
-    uint64_t requests, requests_lately; /* in all ASKERS_HOURS; in this hour and the one before */
+    uint64_t requests, requests_lately; /* in the last ASKERS_HOURS; in this hour and the one before */
     uint64_t last_ms;                   /* clock_ms() of the last request */
 };
 
 struct asker_who {
-    struct slice user_agent, user; /* user "": not known here (a token) */
+    struct slice user_agent, user; /* user "": not known to mvproxy (a token) */
     struct slice address;          /* of the last request; not part of who it is. "": a Unix socket */
 };
 
@@ -33,19 +33,20 @@ struct asker {
 
 struct askers *askers_new(void); /* ends the process when out of memory */
 void askers_free(struct askers *a);
-/* A request. The user agent counts to its first space. A resource that comes to another pool takes its askers along. */
+/* Counts a request. Of the user agent only the text up to the first space counts. A resource that is noted in another
+ * pool than before moves there with its askers. */
 void askers_note(struct askers *a, unsigned pool, const struct gvr *gvr, const struct asker_who *who);
-/* How often it was asked for: zeros if nobody did, or that was forgotten. */
+/* The requests for a resource; zeros if there were none, or they were forgotten. */
 void askers_count(const struct askers *a, const struct gvr *gvr, struct asked *out);
-/* Who asked for it, the last one first; texts live until the next askers_note(). Those that were forgotten are missing.
- */
+/* Calls fn for each asker of the resource that was not forgotten, the latest first. Texts live until the next
+ * askers_note(). */
 void askers_each(const struct askers *a, const struct gvr *gvr, void (*fn)(const struct asker *asker, void *arg),
                  void *arg);
-/* How many askers were forgotten for others. */
+/* The number of askers that were forgotten to make room. */
 uint64_t askers_forgotten(const struct askers *a);
-/* Some resource of this pool was asked for in the last hours, and it is not known which. */
+/* Whether a resource of this pool that was asked for in the last ASKERS_HOURS has been forgotten. */
 bool askers_forget_resources(const struct askers *a, unsigned pool);
-/* For how long it has been noted, at most ASKERS_HOURS. */
+/* Milliseconds since counting began, ASKERS_HOURS at most. */
 uint64_t askers_since_ms(const struct askers *a);
 
 #endif

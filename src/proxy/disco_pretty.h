@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A discovery document laid out for people (`pretty`, curl, browsers), made while it is sent: a piece per call.
+ * A discovery document as indented JSON (`?pretty`, curl, browsers), made piece by piece while it is sent.
  */
 #ifndef MVPROXY_PROXY_DISCO_PRETTY_H
 #define MVPROXY_PROXY_DISCO_PRETTY_H
@@ -10,16 +10,16 @@
 struct disco_pretty;
 struct quota;
 
-/* `compact` must live as long. Compresses if `gzip` and, as kube-apiserver, if the whole is over 128 KiB. What it
- * takes is charged to `quota`, which must live as long. NULL when out of memory. */
+/* `compact` and `quota` must outlive it; its memory is charged to `quota`. Compresses if `gzip` is set and the whole is
+ * over 128 KiB, as kube-apiserver does. NULL when out of memory. */
 MEM_CHECK struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip, struct quota *quota);
 void disco_pretty_free(struct disco_pretty *p); /* NULL is fine */
 bool disco_pretty_gzipped(const struct disco_pretty *p);
 /*
- * The next piece, made of some 64 KiB of text, valid until the next call. It may be empty, as a compressor keeps back
- * what it can. False when out of memory.
+ * The next piece, made of about 64 KiB of text, valid until the next call. It may be empty, as the compressor may hold
+ * back its output. False when out of memory.
  */
 MEM_CHECK bool disco_pretty_next(struct disco_pretty *p, struct slice *piece);
-bool disco_pretty_done(const struct disco_pretty *p); /* that was the last one */
+bool disco_pretty_done(const struct disco_pretty *p); /* the last piece was the final one */
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client's request goes to a server as it is, and the answer to the client, if it is the truth; else to the next
- * server, as long as nothing was relayed.
+ * Forwards the client's request to a server and relays the answer. If the answer is not to be believed
+ * (proxy/answer.h), or there is none, the request is sent to the next server, as long as nothing was relayed to the
+ * client.
  */
 #ifndef MVPROXY_PROXY_FORWARD_H
 #define MVPROXY_PROXY_FORWARD_H

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is said of APIs elsewhere than in aggregated discovery: legacy discovery (`/api`, `/apis`, `/api/v1`,
- * `/apis/GROUP`,
- * `/apis/GROUP/VERSION`) and the index of schemas (`/openapi/v3`). It is the local server's answer, with what only
- * peers have; untouched where it lacks nothing. While the local server is away a peer's answer is completed in its
- * place.
+ * Completes the other documents about APIs than aggregated discovery: legacy discovery (`/api`, `/apis`, `/api/v1`,
+ * `/apis/GROUP`, `/apis/GROUP/VERSION`) and the index of schemas (`/openapi/v3`). The client gets the local server's
+ * answer with what only peers have added, or unchanged if it lacks nothing. While the local server is away, a peer's
+ * answer is completed instead.
  */
 #ifndef MVPROXY_PROXY_HEAL_H
 #define MVPROXY_PROXY_HEAL_H
 
 #include "proxy/job.h"
 
-/* Answers the request, which is a GET or HEAD for one of these paths; anything else goes to the local server. */
+/* Answers the request, if it is for one of these paths; anything else is forwarded to the local server. Only for GET
+ * and HEAD. */
 void heal(struct job *j);
-/* What `legacy-discovery: off` leaves to the local server alone, also while it is away: a peer's answer would say what
- * the peer serves. */
+/* Whether the path is legacy discovery, which `legacy-discovery: off` leaves to the local server alone, also while that
+ * is away: a peer's answer would be about what the peer serves. */
 bool heal_is_legacy_discovery(struct slice path);
-/* For people: with which message a GET of that path is refused (503) as things stand; NULL: it is answered. `away`: the
- * local server is, and a live peer is asked in its place. */
+/* For explain: the message with which a GET of that path would be refused (503) now; NULL: it would be answered.
+ * `away`: the local server is away, and a live peer is asked instead. */
 const char *heal_outlook(const struct served *s, struct slice path, bool away);
 
 #endif

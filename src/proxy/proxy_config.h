@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The proxy's options as its requests see them.
+ * The options of the proxy, and the immutable form in which requests use them.
  */
 #ifndef MVPROXY_PROXY_PROXY_CONFIG_H
 #define MVPROXY_PROXY_PROXY_CONFIG_H
@@ -17,16 +17,16 @@ struct proxy_opts {
     struct origin *local;
     const char *const *username_headers, *const *uid_headers, *const *group_headers, *const *extra_header_prefixes;
     const char *const *allowed_names;   /* requestheader-allowed-names */
-    const char *const *trusted_proxies; /* networks whose X-Forwarded-For is believed; NULL: none */
+    const char *const *trusted_proxies; /* networks of clients whose X-Forwarded-For is believed */
     bool can_assert;                    /* a front-proxy certificate is configured */
-    uint64_t request_timeout_ms;        /* to the response head of requests that are not long-running; 0 = none */
+    uint64_t request_timeout_ms;        /* until the response's head, for requests that are not long-running; 0: none */
     uint64_t discovery_authz_ttl_ms;
-    size_t max_in_flight_per_peer; /* clients' requests, 0 = no limit; beyond: the next candidate, then 503 */
-    double goaway_chance; /* of an HTTP/2 request to be the last but those under way on its connection, 0 to 1 */
+    size_t max_in_flight_per_peer; /* clients' requests; beyond that the next candidate, then 503. 0: no limit */
+    double goaway_chance; /* 0 to 1: probability that an HTTP/2 request makes its connection take no new ones */
     struct access_log access_log;
     bool newest;           /* route_query.newest */
-    bool legacy_discovery; /* is completed */
-    const char *version;   /* of this program, for peers; static, NULL: not told */
+    bool legacy_discovery; /* legacy discovery is completed (heal.h) */
+    const char *version;   /* of this program, told to peers; static; NULL: not told */
 };
 
 /* Immutable, reference-counted form of struct proxy_opts: a request keeps the one it began with. */
@@ -44,7 +44,7 @@ struct proxy_config {
     const char *version;
 };
 
-/* One reference. NULL when out of memory. */
+/* The caller has the one reference. NULL when out of memory. */
 MEM_CHECK struct proxy_config *proxy_config_new(const struct proxy_opts *o);
 void proxy_config_unref(struct proxy_config *c);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How kube-apiserver counts a request in apiserver_request_total, as far as the request says it (k8s.io/apiserver
- * pkg/endpoints/metrics: CanonicalVerb, CleanVerb, CleanScope, cleanDryRun; pkg/endpoints/installer.go: the scopes of
- * routes). The verbs are neither those of RBAC nor HTTP's: LIST, WATCH, APPLY and CONNECT beside the methods, and
- * deletecollection is DELETE.
+ * The labels under which kube-apiserver counts a request in apiserver_request_total, as far as they follow from the
+ * request (k8s.io/apiserver pkg/endpoints/metrics: CanonicalVerb, CleanVerb, CleanScope, cleanDryRun;
+ * pkg/endpoints/installer.go: the scopes of routes). Its verbs are neither RBAC's nor HTTP's: HTTP's methods and LIST,
+ * WATCH, APPLY and CONNECT; a deletecollection is DELETE.
  */
 #ifndef MVPROXY_PROXY_REQUEST_LABELS_H
 #define MVPROXY_PROXY_REQUEST_LABELS_H
@@ -14,13 +14,13 @@
 struct request_labels_query {
     enum http_method method;
     const struct reqinfo *info;
-    bool custom; /* a CRD's or of an aggregated API server: another way to tell the scope */
+    bool custom; /* of a CRD or an aggregated API server: the scope is told in another way */
     bool apply;  /* its Content-Type is that of server-side apply */
 };
 
 struct request_labels {
     struct slice verb, scope, dry_run;
-    struct slice path; /* the label `subresource` of what is no resource */
+    struct slice path; /* the label `subresource` of non-resource requests */
 };
 
 /* Static text. The arena is for what the query decodes to. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is remembered of every request: metrics under upstream's names, and the access log.
+ * What is recorded of every request: its metrics, under upstream's names where there are any, and the summary for the
+ * access log and audit lines.
  */
 #ifndef MVPROXY_PROXY_REQUEST_METRICS_H
 #define MVPROXY_PROXY_REQUEST_METRICS_H
@@ -12,22 +13,22 @@
 struct request_metrics;
 struct metrics;
 
-/* request_summary.why of who did not wait for the end. */
+/* request_summary.why if the client left before the end. */
 #define ACCOUNT_CLIENT_GONE "client gone"
 
 struct request_summary {
     unsigned status;       /* as sent to the client; 0: nothing was */
-    const char *peer;      /* host name of who answered, NULL: local or ourselves */
-    const char *why;       /* how it ended when not well: "client gone", … static */
+    const char *peer;      /* host name of the peer that answered; NULL: the local server or mvproxy */
+    const char *why;       /* why it failed: "client gone", ...; static; NULL: it did not */
     const char *user_kind; /* "certificate", "front-proxy", "pass", "refused" */
     unsigned attempts;     /* requests made to servers */
     bool long_running;
-    bool unavailable;        /* the answer, if it is 503, is an mvproxy's own: nobody who could answer was reached */
-    bool custom;             /* for the metrics: of a CRD or an aggregated API server; only told where it matters */
+    bool unavailable;        /* an answer of 503 is mvproxy's own: no server that could answer was reached */
+    bool custom;             /* for the metrics: of a CRD or an aggregated API server; only set if that matters */
     bool apply;              /* its Content-Type is that of server-side apply */
-    struct slice user;       /* for the access log, if it wants to know and the proxy knows it */
+    struct slice user;       /* for the access log: set if it logs users and the proxy knows the user */
     struct slice user_agent; /* for the access log */
-    struct slice audit_id;   /* likewise: the answer's; until there is one the request's */
+    struct slice audit_id;   /* for the access log: the answer's, before that the request's */
 };
 
 enum request_metrics_peer_error { PEER_ERROR_ENDPOINT_RESOLUTION, PEER_ERROR_PROXY_TRANSPORT };
@@ -37,23 +38,22 @@ struct request_metrics *request_metrics_new(struct metrics *m);
 void request_metrics_free(struct request_metrics *a);
 
 /*
- * The Audit-ID of an answer of our own: the client's, whoever it is, or a new one (k8s.io/apiserver
- * pkg/endpoints/filters/audit_init.go). NONE when out of memory.
+ * The Audit-ID for an answer of mvproxy's own: the client's, whoever that is, or a new one, as in k8s.io/apiserver
+ * pkg/endpoints/filters/audit_init.go. SLICE_NONE when out of memory.
  */
 struct slice request_summary_own_audit_id(struct request_summary *e, struct arena *a);
 /*
- * The request that goes to a server carries an Audit-ID: the client's, or one of ours, which the server takes, so that
- * its audit log has this request under it. `a` lives as long as the exchange, `head_arena` as the head. False when out
- * of memory.
+ * Gives a request to a server an Audit-ID: the client's, or one of ours. The server uses it, so its audit log has the
+ * request under that. `a` lives as long as the exchange, `head_arena` as the head. False when out of memory.
  */
 MEM_CHECK bool request_summary_name_head(struct request_summary *e, struct http_head *h, struct arena *a,
                                          struct arena *head_arena);
-/* The answer's, of a server that has one. */
-/* Whether its answer shows that a server knew who asked: what strangers can have at will counts for nothing. */
+/* Whether the status shows that a server authenticated the client: not one that anybody can get at will. */
 bool request_summary_was_heard(const struct request_summary *e);
+/* Takes the Audit-ID of a server's answer, if it has one. */
 void request_summary_note_answer(struct request_summary *e, const struct http_head *h);
-/* For the access log: what it says of the request's fields. They must live until the request ends, or until
- * request_summary_keep_head() has copied from them what the log would write. */
+/* Takes the request's fields for the access log, by reference: they must live until the request ends, or until
+ * request_summary_keep_head() has copied what the log would write. */
 void request_summary_note_head(struct request_summary *e, const struct http_head *h);
 void request_summary_keep_head(struct request_summary *e, struct arena *a);
 /* Once per request, when it ends. */
@@ -67,7 +67,7 @@ void request_metrics_discovery_hit(struct request_metrics *a);
 void request_metrics_discovery_nopeer(struct request_metrics *a);
 void request_metrics_tunnel(struct request_metrics *a, int change); /* +1 / -1 */
 void request_metrics_tunnel_bytes(struct request_metrics *a, uint64_t from_client, uint64_t from_server);
-/* A client's certificate was looked at to authenticate a request; it ends in so many seconds. */
+/* A client certificate that ends in `seconds_left` was used to authenticate a request. */
 void request_metrics_certificate(struct request_metrics *a, int64_t seconds_left);
 void request_metrics_retry(struct request_metrics *a, const char *reason);
 

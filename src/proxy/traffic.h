@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many requests ended in the last minutes, by the row of the decision table that sent them where they went: for
- * people who look, without anything that would have to be asked for it.
+ * Counts of requests that ended in the last ten minutes, by row of the decision table: for people, without a monitoring
+ * system.
  */
 #ifndef MVPROXY_PROXY_TRAFFIC_H
 #define MVPROXY_PROXY_TRAFFIC_H
@@ -14,14 +14,14 @@ struct traffic_count {
     uint32_t requests, errors; /* errors: answered with 5xx, or not at all */
 };
 
-/* Zeroed: nothing happened yet. */
+/* Zeroed at first. */
 struct traffic {
-    uint64_t newest; /* its number since the clock's start */
+    uint64_t newest; /* number of the newest bucket, counted from the clock's start */
     struct traffic_count at[TRAFFIC_BUCKETS][ROUTE_ROWS];
 };
 
 void traffic_add(struct traffic *t, uint64_t now_ms, enum route_row row, unsigned status);
-/* One route's, the oldest first; the last bucket is not over yet. True if there were any requests. */
+/* The counts of one row, the oldest bucket first; the last one is not over yet. True if there were any requests. */
 bool traffic_of(const struct traffic *t, uint64_t now_ms, enum route_row row,
                 struct traffic_count out[TRAFFIC_BUCKETS]);
 

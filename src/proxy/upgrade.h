@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that leave HTTP: a 101 from the server turns exchange and back request into a tunnel.
+ * Upgraded requests: when the server answers 101, the exchange and the request to the server become a tunnel.
  */
 #ifndef MVPROXY_PROXY_UPGRADE_H
 #define MVPROXY_PROXY_UPGRADE_H
