@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * On which addresses clients and peers are served, and whether somebody else's address is one of them.
+ * The addresses on which clients and peers are served, and whether a given address leads to one of them.
  */
 #ifndef MVPROXY_DAEMON_ADDRESSES_H
 #define MVPROXY_DAEMON_ADDRESSES_H
@@ -17,26 +17,26 @@ struct addresses {
 };
 
 /*
- * Of bind-address and secure-port; without bind-address that of each family's default route: never an unspecified one,
- * which would be kube-apiserver's port on loopback as well. False with *err if there is none, or one of them is wrong,
- * or stands in the way of another; out->n is the number of the entry then, from 0.
+ * From bind-address and secure-port. Without bind-address: the address of each family's default route, never an
+ * unspecified one, which would take kube-apiserver's port on loopback as well. False, with *err set, if there is none,
+ * or if an entry is not valid or overlaps with another; out->n is then that entry's number, from 0.
  */
 bool addresses_configured(const struct config *c, struct addresses *out, struct err *err);
-/* Of another listener's: that one, or none if it is a name (but for "localhost"). */
+/* From another listener's address: that one, or none if it is a name other than "localhost". */
 void addresses_of(const struct derive_address *one, struct addresses *out);
-/* Whether two sockets on them would be in each other's way. */
+/* Whether a second socket could not be bound because of the first. */
 bool addresses_overlap(const struct listen_address *a, const struct listen_address *b);
-/* Of listening sockets that the service manager made. */
+/* The addresses of inherited listening sockets, made by the service manager. */
 void addresses_inherited(const int *fds, size_t n, struct addresses *out);
 
 /*
- * The one of them to which a connection to that host and port would come, or NULL: the same address, or the unspecified
- * one and an address of this machine. Names are not looked up, but for "localhost".
+ * The address to which a connection to `to` would lead, or NULL: an equal one, or the unspecified one if `to` is an
+ * address of this machine. No name but "localhost" is resolved.
  */
 const struct listen_address *addresses_reached_by(const struct addresses *a, const struct derive_address *to);
 
-/* Where peers reach us if nobody says it: the first that another machine could use; of the unspecified one, the default
- * route's. "" if there is none. */
+/* The address for peers if none is configured: the first that another machine could use; for the unspecified one, that
+ * of the default route. "" if there is none. */
 void addresses_advertised(const struct addresses *a, char out[DERIVE_HOST_BYTES]);
 
 #endif

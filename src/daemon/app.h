@@ -10,11 +10,11 @@
 
 struct app;
 
-/* Before the configuration is read: a reload that is asked for while we start (SIGHUP) is made when we have. */
+/* To be called before the configuration is read: a SIGHUP that arrives during the start makes a reload after it. */
 void app_hold_signals(void);
-/* Takes the configuration. NULL with lines in *errors; nothing is left behind then. */
+/* Takes over the configuration. NULL, with lines in *errors and nothing left behind, on failure. */
 struct app *app_new(struct config *c, const struct app_args *args, struct buf *errors);
-/* Returns the exit status when it is over. */
+/* Runs until the process is to end; returns its exit status. */
 int app_run(struct app *a);
 void app_free(struct app *a);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program was started with.
+ * The arguments of the program.
  */
 #ifndef MVPROXY_DAEMON_APP_ARGS_H
 #define MVPROXY_DAEMON_APP_ARGS_H
@@ -9,7 +9,7 @@
 
 struct config_setting;
 
-/* The command line, as a reload needs it again. Everything must outlive the app. */
+/* The command line, which a reload reads again. Everything must outlive the app. */
 struct app_args {
     const char *config_file; /* NULL: none */
     const struct config_setting *flags;

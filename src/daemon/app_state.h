@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files that run the program's life share: app.c builds it, reload.c replaces parts of it, drain.c ends it.
+ * The state of the process, shared by the files that run it: app.c builds it, reload.c replaces parts, drain.c ends it.
  */
 #ifndef MVPROXY_DAEMON_APP_STATE_H
 #define MVPROXY_DAEMON_APP_STATE_H
@@ -25,8 +25,8 @@ struct reread;
 
 enum app_phase {
     APP_SERVING,
-    APP_DELAYING, /* told to stop: unready, still serving (shutdown-delay-duration) */
-    APP_DRAINING, /* the listener is closed, what is under way may finish (shutdown-grace-period) */
+    APP_DELAYING, /* told to stop: not ready, but still serving (shutdown-delay-duration) */
+    APP_DRAINING, /* the listener is closed, requests under way may finish (shutdown-grace-period) */
     APP_STOPPED,
 };
 
@@ -34,18 +34,18 @@ struct app {
     struct app_args args;
     enum app_phase phase;
     struct config *config;
-    struct config *config_before; /* its names of identity headers may be in requests under way; NULL: none */
+    struct config *config_before; /* before the reload: requests under way may use its identity headers; NULL: none */
     struct trust trust;
     char *hostname;
 
     struct metrics *metrics;
     struct process_metrics *process;
-    struct changes *changes; /* what happened lately, for people */
+    struct changes *changes; /* recent events, for people */
     struct loop *loop;
     struct notify *notify;
     struct back *back;
-    struct wire_surroundings around; /* the local origin and the networks are ours */
-    struct claims claims;            /* what back/ is told */
+    struct wire_surroundings around; /* the local origin and the networks are owned */
+    struct claims claims;            /* the identity headers, for back/ */
     struct cluster *cluster;
     struct proxy *proxy;
     struct front *front;
@@ -58,26 +58,26 @@ struct app {
     struct loop_timer *drain_step;
     struct reload *reload;
     uint64_t drain_ends_ms, drain_missed_ms;
-    struct addresses addresses; /* that are listened on */
-    bool inherited;             /* the listening sockets; another process may be serving it still */
-    bool admin_waits;           /* for the process before us to let go of its address */
-    unsigned held_beats;        /* heartbeats to wait at most before connections are accepted from it */
-    bool ready_later;           /* the service manager hears that we are ready when they are accepted */
-    char address_waits[192];    /* at the start: who listens where we shall is not gone yet; "": we listen */
+    struct addresses addresses; /* on which clients are served */
+    bool inherited;             /* the listening sockets are inherited; another process may still be serving them */
+    bool admin_waits;           /* the admin listener waits until the previous process releases its address */
+    unsigned held_beats;        /* heartbeats to wait at most before connections are accepted; 0: they are */
+    bool ready_later;           /* READY=1 is sent to the service manager when they are accepted */
+    char address_waits[192];    /* at the start: the error while another process has our address; "": we listen */
     struct loop_timer *address_retry;
     uint64_t address_ends_ms, address_taken_ms;
     char failed[224];         /* why the process ends by itself; "": it does not */
-    bool withdrawn;           /* what we had published is gone, or it took too long */
-    char status[512];         /* as last told to the service manager */
-    bool said_not_ready;      /* as a warning, since it was ready last */
-    bool refused_for_files;   /* alone: what the running configuration names is what was to be loaded */
-    char reload_refused[256]; /* why the last reload was; empty once one succeeds */
-    char files_refused[512];  /* why changed certificate files were not taken; empty once they are */
+    bool withdrawn;           /* cluster_stop() is over, or took too long */
+    char status[512];         /* last status line sent to the service manager */
+    bool said_not_ready;      /* warned of not being ready since it last was */
+    bool refused_for_files;   /* the refused reload had the running configuration: only its files were wrong */
+    char reload_refused[256]; /* why the last reload was refused; "" once one succeeds */
+    char files_refused[512];  /* why changed certificate files are not used; "" once they are */
     uint64_t reload_refused_ms, files_refused_ms; /* since when */
 
     struct expiry *expiry;
     struct file_watch *watch;        /* of certificates, keys and bundles */
-    void (*on_files)(struct app *a); /* when one of them has changed */
+    void (*on_files)(struct app *a); /* called when one of them has changed */
     struct reread *reread;
     struct metric *reload_ok, *reload_time, *config_hash, *files_ok, *files_changes;
 };

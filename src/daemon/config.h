@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The effective configuration: one immutable snapshot, filled from the option table (options.h) out of defaults, file
- * and command line. Lists are NULL-terminated. Text lives as long as the snapshot.
+ * The effective configuration: one immutable snapshot, made by the option table (options.h) from defaults, file and
+ * command line. Lists are NULL-terminated. Texts live as long as the snapshot.
  */
 #ifndef MVPROXY_DAEMON_CONFIG_H
 #define MVPROXY_DAEMON_CONFIG_H
@@ -18,9 +18,9 @@ struct config_place {
 /* Where the value of an option came from. */
 struct config_origin {
     bool given;  /* else it is the default */
-    bool unread; /* given, and its value is none: there is the default in its place, which nobody wants */
+    bool unread; /* given, but with an invalid value: the default is in its place */
     struct config_place place;
-    const struct config_place *entries; /* of a list; none of a default's */
+    const struct config_place *entries; /* of a list's entries; none for a default */
     size_t n_entries;
 };
 
@@ -93,11 +93,11 @@ struct config_setting {
     bool is_list;              /* given as a sequence */
 };
 
-void config_free(struct config *c); /* NULL is nothing */
+void config_free(struct config *c); /* NULL is fine */
 
-/* "file:line:column: " or "command line: ". */
+/* Appends "file:line:column: " or "command line: ". */
 void config_put_place(struct buf *errors, const struct config_place *place);
-/* "file:line:column: text" or "command line: text", with a newline. */
+/* Appends "file:line:column: text" or "command line: text", with a newline. */
 void config_complain(struct buf *errors, const struct config_place *place, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

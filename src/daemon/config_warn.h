@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is valid, and dangerous, without effect, or unlikely to be meant: warnings of `mvproxy -t`, from the values
- * alone.
+ * Warnings of `mvproxy -t` about values that are valid, but dangerous, without effect, or unlikely to be meant. Looks
+ * at the values only.
  */
 #ifndef MVPROXY_DAEMON_CONFIG_WARN_H
 #define MVPROXY_DAEMON_CONFIG_WARN_H

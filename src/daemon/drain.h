@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGTERM to exit: unready at once, shutdown-delay-duration, listener closed, short requests finish, watches end spread
- * over shutdown-grace-period; a second signal ends it now.
+ * The shutdown, from SIGTERM to exit: not ready at once; after shutdown-delay-duration the listener is closed; short
+ * requests finish, and watches are ended spread over shutdown-grace-period. A second signal ends the process at once.
  */
 #ifndef MVPROXY_DAEMON_DRAIN_H
 #define MVPROXY_DAEMON_DRAIN_H

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kube-apiserver's EgressSelectorConfiguration file, apiVersion apiserver.k8s.io/v1beta1 or v1alpha1, with the rules of
- * k8s.io/apiserver/pkg/server/egressselector/config.go (1.37): strict, so unknown and repeated fields are errors.
- * Refused beyond that is what kube-apiserver would take and then never connect with (a URL without port), and what this
- * program cannot do: GRPC in a selection that it uses, user names in URLs, abstract sockets.
+ * k8s.io/apiserver/pkg/server/egressselector/config.go (1.37): strict, so unknown and repeated fields are errors. Also
+ * refused are a URL without port, which kube-apiserver accepts but can never connect to, and what this program does not
+ * support: GRPC in a selection that it uses, user names in URLs, abstract sockets.
  */
 #ifndef MVPROXY_DAEMON_EGRESS_FILE_H
 #define MVPROXY_DAEMON_EGRESS_FILE_H
 
 #include "daemon/config.h"
 
-/* In whatever case; v1alpha1 also has "master" for controlplane. */
+/* Names are case-insensitive; v1alpha1 also has "master" for controlplane. */
 enum egress_name { EGRESS_CONTROLPLANE, EGRESS_CLUSTER, EGRESS_ETCD, EGRESS_NAMES };
 enum egress_protocol { EGRESS_DIRECT, EGRESS_HTTP_CONNECT, EGRESS_GRPC };
 
-/* One text of the file; "" where none was given, never NULL in a selection that is given. */
+/* A text of the file; "" if not given; never NULL in a selection that is given. */
 struct egress_text {
     const char *text;
     struct config_place place;
@@ -26,14 +26,14 @@ struct egress_selection {
     bool tls;
     const char *host; /* of the proxy; "unix:/path" for a Unix socket */
     unsigned port;
-    struct egress_text ca_bundle, client_cert, client_key, server_name; /* TLS only; server_name: else the URL's host */
+    struct egress_text ca_bundle, client_cert, client_key, server_name; /* TLS only; server_name "": the URL's host */
 };
 
 struct egress {
     struct egress_selection of[EGRESS_NAMES];
 };
 
-/* Every error is a line in *errors, with file:line:column (false). Text lives in the arena. Looks at no other file. */
+/* False, with a line in *errors for each error, with file:line:column. Texts live in the arena. Opens no other file. */
 bool egress_file_parse(const char *name, struct slice text, struct arena *a, struct egress *out, struct buf *errors);
 
 #endif

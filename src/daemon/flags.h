@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line.
+ * Parses the command line.
  */
 #ifndef MVPROXY_DAEMON_FLAGS_H
 #define MVPROXY_DAEMON_FLAGS_H
@@ -16,7 +16,8 @@ struct flags {
     size_t n;
 };
 
-/* "--name=value", "--name value", "-v=2", "-t". Text points into argv, arrays into the arena. False with complaints. */
+/* "--name=value", "--name value", "-v=2", "-t". Texts point into argv, arrays into the arena. False, with lines in
+ * *errors, on failure. */
 bool flags_parse(int argc, char *const *argv, struct arena *a, struct flags *out, struct buf *errors);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is new takes the place of what was in force: of a reload, and of files that have changed.
+ * Puts a new configuration, or changed certificate files, in force in the running process.
  */
 #ifndef MVPROXY_DAEMON_IN_FORCE_H
 #define MVPROXY_DAEMON_IN_FORCE_H
@@ -11,15 +11,15 @@
 
 struct app;
 
-/* The same local server, reached in the same way: its connections, and whoever watches it, go on undisturbed. */
+/* If the local server is reached in the same way as before, keeps its origin: connections and watches go on. */
 void in_force_keep_local(const struct app *a, struct wire_surroundings *s);
 /*
- * Tells everybody. What may fail comes first: then all is as it was, with a line in *errors. What a->config, a->trust
- * and a->around hold is the caller's to replace.
+ * Passes them to all parts of the app. False, with a line in *errors and nothing changed, on failure. The caller
+ * replaces the contents of a->config, a->trust and a->around.
  */
 MEM_CHECK bool in_force_put(struct app *a, const struct config *c, const struct trust *t, struct wire_surroundings *s,
                             struct buf *errors);
-/* Takes *t over; says what is missing and was not. */
+/* Takes over *t as a->trust; logs what is missing in it and was not before. */
 void in_force_trust(struct app *a, const struct trust *t);
 
 #endif

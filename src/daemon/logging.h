@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The logger's settings from the configuration.
+ * Applies the options for logging to the logger.
  */
 #ifndef MVPROXY_DAEMON_LOGGING_H
 #define MVPROXY_DAEMON_LOGGING_H

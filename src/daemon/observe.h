@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What operators see: health checks and the admin listener, fed from the parts of the app.
+ * Builds what operators see over HTTP: health checks and the admin listener, with data from the parts of the app.
  */
 #ifndef MVPROXY_DAEMON_OBSERVE_H
 #define MVPROXY_DAEMON_OBSERVE_H
@@ -10,13 +10,14 @@
 struct app;
 
 /*
- * After everything else has been built. False with a line in *errors. While a process before us, from which we take
- * over an inherited socket, still has the admin listener's address, that is no error: observe_retry() opens it later.
+ * To be called after everything else has been built. False, with a line in *errors, on failure. If this process takes
+ * over an inherited socket and the previous process still has the admin listener's address, that is not an error:
+ * observe_retry() opens it later.
  */
 bool observe_build(struct app *a, struct buf *errors);
-/* To be called from time to time. */
+/* To be called at every heartbeat. */
 void observe_retry(struct app *a);
-/* Whatever of it exists. */
+/* Fine if only some of it exists. */
 void observe_free(struct app *a);
 
 #endif

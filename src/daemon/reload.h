@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGHUP in two phases: prepare everything aside, then commit, or leave all as it was and say why: what `mvproxy -t`
- * calls wrong is refused.
+ * Reloads the configuration (SIGHUP) in two phases: prepares everything new, then commits it, or leaves everything
+ * unchanged and says why. What `mvproxy -t` calls wrong is refused.
  */
 #ifndef MVPROXY_DAEMON_RELOAD_H
 #define MVPROXY_DAEMON_RELOAD_H
@@ -13,20 +13,22 @@ struct app;
 struct buf;
 struct reload;
 
-/* What reloads of this app share: it goes to a->reload. NULL when out of memory. */
+/* The state of reloads, to be kept as a->reload. NULL when out of memory. */
 MEM_CHECK struct reload *reload_new(struct app *a);
-void reload_free(struct reload *r); /* nothing of it goes on; NULL is nothing */
+void reload_free(struct reload *r); /* ends a reload under way; NULL is fine */
 
 /*
- * Somebody wants a reload (SIGHUP): now, or once TIMEOUT_RELOAD_DISTANCE_MS have passed since the last one, however
- * often it is asked for until then. The result goes to the log, the metrics and the service manager.
+ * Requests a reload (SIGHUP): now, or once TIMEOUT_RELOAD_DISTANCE_MS have passed since the last one; several requests
+ * until then make one reload. The result goes to the log, the metrics and the service manager.
  */
 void reload_request(struct app *a);
 /*
- * At once, for somebody who waits for it: the number of the reload to wait for. It is over when reload_is_over() is
- * true: *ok when the new configuration is in force, else *errors says line by line what is wrong, until the next one.
- * A local server that would be reached in another way than before, and peers, if their CA would be another, are asked
- * first, which may take some seconds; if one is under way, the next one is meant.
+ * Reloads at once, for a caller that waits for the result, and returns the number of the reload to wait for; if one is
+ * under way, that of the next one. It is over when reload_is_over() is true: *ok if the new configuration is in force;
+ * else *errors has a line for each error, valid until the next reload.
+ *
+ * A local server that would be reached in another way than before, and peers if their CA changes, are dialled first,
+ * which may take some seconds.
  */
 uint64_t reload_begin(struct app *a);
 bool reload_is_over(const struct app *a, uint64_t number, bool *ok, struct slice *errors);

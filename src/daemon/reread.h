@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of the configuration in force that have changed: read again and used for new connections, but for a CA file
- * that would keep us from servers that can be reached. Nothing that is open notices.
+ * Reads changed files of the configuration in force (certificates, keys, CAs) and uses them for new connections, except
+ * for a CA file with which servers could not be reached that can be reached now. Open connections are not affected.
  */
 #ifndef MVPROXY_DAEMON_REREAD_H
 #define MVPROXY_DAEMON_REREAD_H
@@ -12,26 +12,28 @@
 struct app;
 struct reread;
 
-MEM_CHECK struct reread *reread_new(struct app *a); /* it goes to a->reread; NULL when out of memory */
-void reread_free(struct reread *r);                 /* nothing of it goes on; NULL is nothing */
+MEM_CHECK struct reread *reread_new(struct app *a); /* to be kept as a->reread; NULL when out of memory */
+void reread_free(struct reread *r);                 /* ends what is under way; NULL is fine */
 
 /*
- * Reads all of them. rotation_done() follows, at once or when servers have been asked: what cannot be used leaves all
- * as it is; so does a certificate that has expired, or is not valid yet, in the place of one that is valid.
+ * Reads all files. rotation_done() is called, at once or when servers have been dialled. A file that cannot be used
+ * leaves everything unchanged; so does a certificate that has expired, or is not valid yet, in place of a valid one.
  *
- * Before an apiserver-ca-file or peer-ca-file counts, who is to be reached with it is asked (trust_trial.h). One that
- * does not fit is held back, and all the rest is taken; so is one that was held back while nobody answers.
+ * Before an apiserver-ca-file or peer-ca-file is used, the servers to be reached with it are dialled (trust_trial.h).
+ * One that does not fit is held back, and all other files are used; one held back before stays so while no server
+ * answers.
  */
 void reread_files(struct app *a);
-/* Once a second: a server that cannot be reached any more may be one that the file that is held back fits. */
+/* To be called once a second: if a server cannot be reached any more, a file that is held back may fit it now. */
 void reread_look(struct app *a);
-/* A reload has put all of them in force. */
+/* A reload has put all files in force: forgets what was held back. */
 void reread_forget(struct app *a);
-/* The live peers, by the contexts that *fresh has for them. NULL: there is nothing to be asked. */
+/* Dials the live peers with the contexts for peers in *fresh (trust_trial.h). NULL: there is nothing to try, or out of
+ * memory. */
 MEM_CHECK struct trust_trial *
 reread_ask_peers(const struct app *a, const struct trust *fresh,
                  void (*done)(void *arg, enum trust_verdict v, const char *server, const char *why), void *arg);
-/* What is said of a file that does not fit, as remarks_wrong() takes it. */
+/* Errors about a file that does not fit, formats for remarks_wrong(). */
 #define REREAD_UNFIT_PEERS                                                                                             \
     "%s: has not signed what peers show: %s (%s): put the CA that has signed their certificates into it as well"
 #define REREAD_UNFIT_LOCAL                                                                                             \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel lets this process have.
+ * The resource limits of this process.
  */
 #ifndef MVPROXY_DAEMON_RLIMITS_H
 #define MVPROXY_DAEMON_RLIMITS_H
@@ -8,12 +8,12 @@
 #include <stddef.h>
 
 /*
- * Once, at the start: as many descriptors as the hard limit allows (every client may need one towards a server, too),
- * and no core dumps, which would hold private keys; for the same reason the process is not dumpable, so that its memory
- * is closed to other processes of its user.
+ * To be called once, at the start. Raises the limit on descriptors to the hard limit (a client may need a second one,
+ * towards a server), and forbids core dumps, which would contain private keys; for the same reason the process is made
+ * undumpable, so that other processes of its user cannot read its memory.
  */
 void rlimits_prepare(void);
-/* How many descriptors there may be; 0: no limit. */
+/* The limit on descriptors; 0: none. */
 size_t rlimits_descriptors(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Certificates change while we run, and they end. Their files are watched and read again when they change (reread.h);
- * what is going to expire is said (expiry.h).
+ * Rotation of certificates while the process runs: watches their files, which are read again when they change
+ * (reread.h), and keeps the record of expiry (expiry.h) up to date.
  */
 #ifndef MVPROXY_DAEMON_ROTATION_H
 #define MVPROXY_DAEMON_ROTATION_H
@@ -14,15 +14,15 @@ struct config;
 struct file_watch;
 
 /*
- * A watch over every file of the configuration, from now on but not started. When one has changed `changed` is called,
- * which is to judge them: rotation_done(). NULL when out of memory.
+ * A watch over every file of the configuration, not started yet. It notices changes from now on. When a file has
+ * changed `changed` is called, which must lead to rotation_done(). NULL when out of memory.
  */
 MEM_CHECK struct file_watch *rotation_watch(struct app *a, const struct config *c, void (*changed)(struct app *a));
-/* Whether all of them are in use; if not, each line of *errors says why, and they are tried again after a while. */
+/* `ok`: all files are in use. Else each line of *errors says why not, and they are tried again after a while. */
 void rotation_done(struct app *a, bool ok, const struct buf *errors);
-/* The watch in force is this one now, and starts: its configuration has been committed. Takes it over. */
+/* The configuration of this watch has been committed: takes over `w` as a->watch and starts it. */
 void rotation_replace(struct app *a, struct file_watch *w);
-/* The certificates in force may be others now. */
+/* Changed files have been put in use: logs and counts that, and reads their expiry. */
 void rotation_changed(struct app *a);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What mvproxyctl skew shows, made in pieces: which server serves which resource, whose verbs and subresources are not
- * all that others have ("partly"), and whose schemas differ; or, for an upgrade, what only old or only new servers
- * serve and who asks for it.
+ * The answer to mvproxyctl skew, as JSON in pieces: which server serves which resource, which servers lack verbs or
+ * subresources that others have ("partly"), and whose schemas differ; or, for an upgrade, the resources that only old
+ * or only new servers serve, and who asks for them.
  */
 #ifndef MVPROXY_DAEMON_SKEW_VIEW_H
 #define MVPROXY_DAEMON_SKEW_VIEW_H
@@ -20,17 +20,17 @@ struct skew_view_opts {
     const struct askers *askers; /* must live as long */
     uint64_t skewed_ms;          /* for how long schemas have differed; UINT64_MAX: they do not */
     uint64_t uneven_ms;          /* for how long not all have served the same; UINT64_MAX: they do */
-    /* For how long not all have served a group/version alike; NULL: as uneven_ms. */
+    /* For how long servers have served a group/version differently; NULL: as uneven_ms. */
     uint64_t (*uneven_gv_ms)(const struct cluster *c, struct slice group, struct slice version);
     const struct cluster *cluster; /* its argument; must live as long */
-    size_t most_bytes; /* so long and little longer becomes the whole: rows beyond are counted only ("rowsLeftOut") */
+    size_t most_bytes;             /* rows beyond this size are not printed, only counted ("rowsLeftOut") */
     bool upgrade;
-    bool all; /* also what all servers serve; not of an upgrade */
+    bool all; /* also resources that all servers serve; not for an upgrade */
 };
 
 /* NULL when out of memory. */
 MEM_CHECK struct skew_view *skew_view_new(const struct skew_view_opts *o);
-/* As control_job.more and .end have it: a struct skew_view. Out of memory: the piece has failed. */
+/* For control_job.more and .end; `view` is a struct skew_view. When out of memory the piece has failed. */
 bool skew_view_more(void *view, struct buf *piece);
 void skew_view_free(void *view); /* NULL is fine */
 

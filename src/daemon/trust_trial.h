@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A CA file that is replaced while we run: does the new one fit what servers show? Each is dialled with the context
- * made of the new file, and, if its certificate is refused, with the one in force.
+ * Tries whether a CA file that was replaced fits the certificates that servers show: each server is dialled with the
+ * new context, and, if that refuses its certificate, with the one in use.
  */
 #ifndef MVPROXY_DAEMON_TRUST_TRIAL_H
 #define MVPROXY_DAEMON_TRUST_TRIAL_H
@@ -11,17 +11,17 @@
 enum { TRUST_TRIAL_SERVERS = 16, TRUST_TRIAL_TIMEOUT_MS = 3000 };
 
 enum trust_verdict {
-    TRUST_FITS,    /* one shows what the new one believes; or the one in force does not believe any of them either */
-    TRUST_UNFIT,   /* those who answer show what only the one in force believes */
-    TRUST_UNKNOWN, /* nobody has answered */
+    TRUST_FITS,    /* the new one accepts a server; or neither accepts any, and all answered */
+    TRUST_UNFIT,   /* the new one accepts no server, and the one in use accepts some */
+    TRUST_UNKNOWN, /* neither accepts any server, and some did not answer */
 };
 
 struct trust_trial_opts {
     struct loop *loop;
     struct tls_ctx *fresh, *old;
-    struct dial_opts way; /* `allow` and `egress` */
-    /* Called once, never from inside a call into this module; the trial is over then. UNFIT: `server` is the first that
-     * would not be reached any more, and why. Valid during the call. */
+    struct dial_opts way; /* only `allow`, its argument and `egress` */
+    /* Called once, never from inside; the trial is freed after it. UNFIT: `server` is the first one that could not be
+     * reached any more, and `why`. Valid during the call. */
     void (*done)(void *arg, enum trust_verdict v, const char *server, const char *why);
     void *arg;
 };
@@ -30,11 +30,11 @@ struct trust_trial;
 
 /* NULL when out of memory. */
 MEM_CHECK struct trust_trial *trust_trial_new(const struct trust_trial_opts *o);
-/* It is asked from now on. Text is copied. Those beyond TRUST_TRIAL_SERVERS, and for whom there is no memory, are not
- * asked. */
+/* Dials this server. Texts are copied. Servers beyond TRUST_TRIAL_SERVERS are left out, and so is one when out of
+ * memory. */
 void trust_trial_ask(struct trust_trial *t, const char *server, const char *host, unsigned port);
-/* Whether anybody was asked: else `done` is not called, and the trial is the caller's to free. */
+/* Whether any server was dialled. If not, `done` is not called, and the caller has to free the trial. */
 bool trust_trial_asks(const struct trust_trial *t);
-void trust_trial_free(struct trust_trial *t); /* no call any more; NULL is nothing */
+void trust_trial_free(struct trust_trial *t); /* `done` is not called; NULL is fine */
 
 #endif

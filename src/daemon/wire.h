@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From configuration to the options of each module: nothing below daemon/ knows struct config.
+ * Translates the configuration into the options of each module, since nothing below daemon/ knows struct config.
  */
 #ifndef MVPROXY_DAEMON_WIRE_H
 #define MVPROXY_DAEMON_WIRE_H
@@ -19,32 +19,32 @@ struct wire_peers {
     size_t n;
 };
 
-/* Where peers may be dialled (peer-allowed-cidrs). Origins of several configurations hold on to one: it lives as long
- * as the program. */
+/* The networks in which peers may be dialled (peer-allowed-cidrs). Origins of several configurations use the same one,
+ * so that lives as long as the program. */
 struct wire_networks;
 MEM_CHECK struct wire_networks *wire_networks_new(const struct config *c);
 void wire_networks_free(struct wire_networks *n);
 bool wire_networks_same(const struct wire_networks *a, const struct wire_networks *b);
-/* `into` takes the rule of `from`, at once and for every origin; `from` is freed. */
+/* Moves the rule of `from` to `into`, which takes effect at once for every origin; frees `from`. */
 void wire_networks_replace(struct wire_networks *into, struct wire_networks *from);
 
-/* What the cluster is told beside options: servers, where they may be, and the names of identity headers. */
+/* What the cluster needs besides plain options: servers, allowed networks, and the names of identity headers. */
 struct wire_surroundings {
     struct origin *local;
     struct wire_networks *networks;
     struct origin *etcd[ETCD_SERVERS_MAX];
     size_t n_etcd;
     struct wire_peers peers;
-    char advertise[DERIVE_HOST_BYTES]; /* where peers reach us; "": not told */
-    bool annotate;                     /* and it goes into the Lease of a server that publishes its own, too */
+    char advertise[DERIVE_HOST_BYTES]; /* "ip:port" where peers reach us; "": not told */
+    bool annotate;                     /* write that also into a Lease that the server publishes itself */
     struct user_headers headers;       /* text and arrays in the configuration's arena */
 };
 
-/* The configuration has been checked, so none of these can fail but for memory (NULL / false). */
+/* The configuration has been checked, so these fail only when out of memory (NULL or false). */
 MEM_CHECK struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t,
                                            const char *hostname);
 MEM_CHECK bool wire_static_peers(const struct config *c, struct wire_peers *out);
-/* All of it. After false the caller frees what has been made (local, networks, etcd). */
+/* Makes all of it. After false the caller has to free what was made (local, networks, etcd). */
 MEM_CHECK bool wire_surroundings_make(struct back *b, const struct config *c, const struct trust *t,
                                       const char *hostname, struct wire_surroundings *out);
 MEM_CHECK bool wire_etcd(struct back *b, const struct config *c, const struct trust *t, struct wire_surroundings *out);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Why libyaml did not understand a text, in words for who wrote it: where the fault was made (which is often a line
- * before the one where libyaml gave up), what is wrong there, and what to write.
+ * Explains a syntax error of libyaml to the author of the text: where the mistake is (often a line before the one at
+ * which libyaml gave up), what is wrong there, and what to write instead.
  */
 #ifndef MVPROXY_DAEMON_YAML_FAULT_H
 #define MVPROXY_DAEMON_YAML_FAULT_H
@@ -17,7 +17,7 @@ struct yaml_fault {
     char text[YAML_FAULT_BYTES];
 };
 
-/* `p` has just failed on `text`. */
+/* Explains the error with which `p` has just failed on `text`. */
 void yaml_fault_explain(const yaml_parser_t *p, struct slice text, struct yaml_fault *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A YAML (or JSON) document as a tree of nodes that know their places, for configuration files: one document, no
- * aliases, no tags, scalar keys, none of them twice (libyaml).
+ * Parses a YAML (or JSON) document, by libyaml, into a tree of nodes with their places, for configuration files: one
+ * document, without aliases and tags, with scalar keys, none of them repeated.
  */
 #ifndef MVPROXY_DAEMON_YAML_TREE_H
 #define MVPROXY_DAEMON_YAML_TREE_H
@@ -17,25 +17,25 @@ struct yaml_node {
     struct config_place place;
     struct slice text; /* SCALAR; NUL-terminated */
     bool plain;        /* SCALAR without quotes */
-    bool unended;      /* nobody knows its end; of the root: of the text */
+    bool unended;      /* parsing failed before its end; root: before the end of the text */
     struct slice key;  /* of a member of a MAP; NUL-terminated */
     struct config_place key_place;
     struct yaml_node *first, *last, *next, *parent; /* children in order of appearance */
 };
 
 /*
- * Reads `text`, called `name` in messages; everything lives in the arena. *root is NULL if there is nothing but
- * comments. On errors (false, each a line in *errors) *root is what was read before.
+ * Parses `text`, called `name` in messages; everything lives in the arena. *root is NULL if there is nothing but
+ * comments. False on errors, with a line in *errors for each; *root is then what was read before.
  */
 bool yaml_tree_parse(const char *name, struct slice text, struct arena *a, struct yaml_node **root, struct buf *errors);
-/* Reads a regular file of at most YAML_TREE_MAX_BYTES into the arena. False with a complaint. */
+/* Reads a regular file of at most YAML_TREE_MAX_BYTES into the arena. False, with a line in *errors, on failure. */
 bool yaml_tree_read(const char *path, struct arena *a, struct slice *text, struct buf *errors);
 
-/* A plain scalar that means "nothing". */
+/* Whether it is a plain scalar that means null. */
 bool yaml_is_null(const struct yaml_node *n);
-/* A plain scalar that YAML 1.1 reads as a number or a truth value: no text for kube-apiserver. */
+/* Whether it is a plain scalar that YAML 1.1 reads as a number or boolean, so that it is no text for kube-apiserver. */
 bool yaml_is_untextual(const struct yaml_node *n);
-/* "file:line:column: text" with a newline. */
+/* Appends "file:line:column: text" with a newline. */
 void yaml_complain(struct buf *errors, const struct config_place *place, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
