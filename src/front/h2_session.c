@@ -57,10 +57,21 @@ static bool opens_backwards(struct h2_conn *c, int32_t id)
     return false;
 }
 
-/* RFC 9113 6.8: what a client opens behind our last GOAWAY is ignored. But its head must be read all the same. */
+/*
+ * HEADERS that nobody is told of, though they must be read: of what a client opens behind our last GOAWAY (RFC 9113
+ * 6.8), and of streams that are over or were refused.
+ */
 static bool comes_too_late(const struct h2_conn *c, const nghttp2_frame_hd *hd)
 {
-    return hd->type == NGHTTP2_HEADERS && c->state >= H2_LEAVING && hd->stream_id > c->last_id;
+    if (hd->type != NGHTTP2_HEADERS)
+        return false;
+    return hd->stream_id > c->last_id ? c->state >= H2_LEAVING : stream_by(c->session, hd->stream_id) == NULL;
+}
+
+static void count_control(struct h2_conn *c)
+{
+    if (rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
+        h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
 }
 
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg)
@@ -68,8 +79,8 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     struct h2_conn *c = arg;
 
     (void)session;
-    if ((is_cheap(c, hd) || comes_too_late(c, hd)) && rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
-        h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
+    if (is_cheap(c, hd) || comes_too_late(c, hd))
+        count_control(c);
     if (hd->type == NGHTTP2_HEADERS && hd->stream_id % 2 == 1 && opens_backwards(c, hd->stream_id))
         h2_conn_fail(c, NGHTTP2_PROTOCOL_ERROR, FRONT_CLOSE_BAD_REQUEST);
     return 0;
@@ -170,6 +181,10 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     return 0;
 }
 
+/*
+ * A stream beyond LIMIT_H2_STREAMS that the client opens without having acknowledged our SETTINGS is refused by
+ * nghttp2, and that is all we hear of it. No reset: it may have sent some in good faith.
+ */
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int code, void *arg)
 {
     struct h2_conn *c = arg;
@@ -177,6 +192,8 @@ static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame
     (void)session;
     if (frame->hd.type == NGHTTP2_HEADERS)
         c->head_since_ms = 0;
+    if (code == NGHTTP2_ERR_REFUSED_STREAM)
+        count_control(c);
     log_v(4, "Bad HTTP/2 frame", LU("connection", c->fc->id), LT("client", stream_remote_text(c->stream)),
           LU("type", frame->hd.type), LU("stream", (uint64_t)frame->hd.stream_id),
           LT("reason", nghttp2_strerror(code)));

@@ -71,6 +71,60 @@ static void test_continuation(struct kit *k)
     is_double(world_closed(&k->w, "flood") + world_closed(&k->w, "bad_request"), 1, "counted");
 }
 
+static void send_head(struct kit *k, unsigned id, bool ended)
+{
+    unsigned char head[15] = {0, 0, 6, 1, ended ? 5 : 4, 0, 0, 0, 0, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
+
+    head[7] = (unsigned char)(id >> 8);
+    head[8] = (unsigned char)id;
+    kit_raw(k, head, sizeof(head));
+    if (id % 64 == 1)
+        loop_run_once(k->w.loop, 0);
+}
+
+/* Who does not acknowledge SETTINGS opens as many streams as he likes: nghttp2 refuses them without a word to us. */
+static void test_refused_streams(struct kit *k)
+{
+    enum { IN_GOOD_FAITH = 800, FLOOD = 5000 };
+    unsigned id = 1;
+
+    kit_connect(k, true, false);
+    clock_fake(clock_us(), clock_wall_us());
+    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    for (unsigned i = 0; i < LIMIT_H2_STREAMS + IN_GOOD_FAITH; i++, id += 2)
+        send_head(k, id, true);
+    kit_settle(k);
+    is_u64(k->n_held, LIMIT_H2_STREAMS, "of what a client opens before it knows how much it may, so many are served");
+    is_int(k->end, CLIENT_OPEN, "some too many are only refused");
+    for (unsigned i = 0; i < FLOOD && k->end == CLIENT_OPEN; i++, id += 2)
+        send_head(k, id, true);
+    ok(kit_ended(k), "a flood of them ends the connection");
+    clock_real();
+    ok(world_empty(&k->w), "over");
+    is_double(world_closed(&k->w, "flood"), 1, "counted");
+}
+
+/* Of such a stream nghttp2 remembers nothing, and ignores what comes for it. */
+static void test_closed_streams(struct kit *k)
+{
+    unsigned id = 1;
+
+    kit_connect(k, true, false);
+    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    for (unsigned i = 0; i < 3 * LIMIT_H2_STREAMS; i++, id += 2) {
+        send_head(k, id, true);
+        if (!kit_held(k, i + 1))
+            break;
+        kit_reply(&k->held[i], 200, "");
+    }
+    is_u64(k->n_held, 3 * LIMIT_H2_STREAMS, "many requests, one after the other");
+    for (unsigned i = 0; i < 5000 && k->end == CLIENT_OPEN; i++)
+        send_head(k, 1, true);
+    ok(kit_ended(k), "a flood of heads of streams that are over ends the connection");
+    ok(world_empty(&k->w), "over");
+    is_double(world_closed(&k->w, "flood"), 1, "counted");
+}
+
 static void rapid_reset(struct kit *k, uint32_t code)
 {
     kit_connect(k, false, false);
@@ -462,6 +516,8 @@ static const struct kit_story stories[] = {
     {"cheap floods", test_cheap_floods},
     {"empty DATA", test_empty_data},
     {"continuation", test_continuation},
+    {"refused streams", test_refused_streams},
+    {"closed streams", test_closed_streams},
     {"rapid reset", test_rapid_reset},
     {"rapid reset, no error", test_rapid_reset_no_error},
     {"rapid reset, own code", test_rapid_reset_own_code},
