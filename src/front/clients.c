@@ -178,6 +178,11 @@ size_t clients_addresses(const struct clients *c)
     return strmap_count(c->by_ip);
 }
 
+bool clients_has_surplus(const struct clients *c, const struct client_member *m, size_t max)
+{
+    return m->address != NULL && m->address->open > max / (clients_addresses(c) + 1);
+}
+
 size_t clients_fresh(const struct clients *c)
 {
     return c->fresh.count;

@@ -21,6 +21,8 @@ enum {
     DRAIN_LOOK_MS = 200,
     SAID_AGAIN_MS = 20000, /* between two lines about what clients can bring about as often as they like */
     FRESH_ALWAYS = 64,     /* silent connections that a low max_connections does not forbid */
+    FULL_LOOK_MS = 100,    /* at max_connections, for one that has become idle */
+    FULL_SEARCHED = 32,    /* connections in one such look */
 };
 
 /* A line that is written now and then; what has happened meanwhile is told when its time is over. */
@@ -42,6 +44,7 @@ struct front {
     bool held;
     struct rare_line full, headerless, greedy;
     struct loop_timer *untold; /* of these */
+    struct loop_timer *full_look;
     void (*on_drained)(void *arg);
     void *drained_arg;
     struct lifetime life;
@@ -103,16 +106,56 @@ static void say_full(struct front *f)
                     LU("timesSinceLastLine", times));
 }
 
+static bool is_full(const struct front *f)
+{
+    return f->max_connections != 0 && f->host.conns.count + f->host.leaving.count >= f->max_connections;
+}
+
+static bool is_between_requests(const struct front_conn *fc)
+{
+    return fc->requests > 0 && !fc->upgraded && stream_unsent(fc->stream) == 0 && fc->ops->idle(fc->protocol);
+}
+
+/*
+ * Who asks now and then and keeps many connections must not keep others out: one that is idle, of an address that has
+ * more than its share, makes room. Who is looked at and may stay comes last next time.
+ */
+static void end_idle(struct front *f)
+{
+    for (size_t i = f->host.conns.count < FULL_SEARCHED ? f->host.conns.count : FULL_SEARCHED; i > 0; i--) {
+        struct front_conn *fc = list_entry(list_first(&f->host.conns), struct front_conn, node);
+
+        if (is_between_requests(fc) && clients_has_surplus(f->host.clients, &fc->client, f->max_connections)) {
+            front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
+            return;
+        }
+        list_remove(&f->host.conns, &fc->node);
+        list_push_back(&f->host.conns, &fc->node);
+    }
+}
+
+static void make_place(void *arg)
+{
+    struct front *f = arg;
+
+    if (f->listeners == NULL || f->held || !is_full(f))
+        return;
+    loop_timer_set(f->full_look, FULL_LOOK_MS);
+    end_idle(f);
+}
+
 /* Leaves new connections in the kernel's queue while there are as many as may be. */
 static void regulate(struct front *f)
 {
-    bool full = f->max_connections != 0 && f->host.conns.count + f->host.leaving.count >= f->max_connections;
+    bool full = is_full(f);
 
     if (f->listeners == NULL || (full || f->held) == f->paused)
         return;
     f->paused = full || f->held;
-    if (full)
+    if (full) {
         say_full(f);
+        make_place(f);
+    }
     if (f->paused) {
         listeners_pause(f->listeners);
     } else {
@@ -278,9 +321,7 @@ static uint64_t moved_by(const struct memory_holder *h)
 
 static bool between_requests(const struct memory_holder *h)
 {
-    const struct front_conn *fc = list_entry(h, const struct front_conn, memory);
-
-    return fc->requests > 0 && !fc->upgraded && stream_unsent(fc->stream) == 0 && fc->ops->idle(fc->protocol);
+    return is_between_requests(list_entry(h, const struct front_conn, memory));
 }
 
 static size_t addresses(void *arg)
@@ -409,7 +450,8 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     lifetime_work_init(&f->life, &f->drained, LOOP_DEFERRED, call_drained, f);
     f->drain_look = lifetime_timer(&f->life, end_those_not_busy, f);
     f->untold = lifetime_timer(&f->life, tell_untold, f);
-    f->host.clients = f->host.memory == NULL || f->drain_look == NULL || f->untold == NULL
+    f->full_look = lifetime_timer(&f->life, make_place, f);
+    f->host.clients = f->host.memory == NULL || f->drain_look == NULL || f->untold == NULL || f->full_look == NULL
                           ? NULL
                           : clients_new(memory_all(f->host.memory));
     if (f->host.clients == NULL) {

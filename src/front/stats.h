@@ -28,7 +28,7 @@ enum front_close {
     FRONT_CLOSE_RESPONSE_ABORTED, /* the response could not be completed; the client saw a broken stream */
     FRONT_CLOSE_REQUEST_LIMIT,    /* as many requests as one connection may make */
     FRONT_CLOSE_CLIENT_LIMIT,     /* as many connections as one address may have */
-    FRONT_CLOSE_CROWDED_OUT,      /* too many have not asked anything yet, and it was the oldest of them */
+    FRONT_CLOSE_CROWDED_OUT,      /* too many, or too many that have not asked anything yet, and it was the one to go */
     FRONT_CLOSE_SENT_AWAY,        /* another server serves this client better now */
     FRONT_CLOSE_MEMORY,           /* clients together made us hold too much, and it was among the greediest */
     FRONT_CLOSE_NO_MEMORY,

@@ -250,6 +250,30 @@ def test_request_limit(world):
     proxy.await_log("Reloaded", mark)
 
 
+def test_all_places(world):
+    """one address with as many idle connections as there may be: others come in, and whose request is under way stays"""
+    proxy = world.proxies["a"]
+    places = 20
+    mark = proxy.reload({"max-connections": places})
+    proxy.await_log("Reloaded", mark)
+    before = closed(proxy, "crowded_out")
+    held = [world.client(user=None) for _ in range(places - 1)]
+    for client in held:
+        equal(client.ask("GET", "/version").status, 200, "the first request of one of many")
+    watch = world.client(source="127.0.0.8")
+    watch.request("GET", MAPS + "?watch=true")
+    equal(watch.final_head().status, 200, "a watch that takes the last place")
+    for _ in range(3):
+        with world.client(source="127.0.0.9") as other:
+            equal(other.ask("GET", MAPS).status, 200, "a client from elsewhere")
+    check(closed(proxy, "crowded_out") > before, "nobody had to go")
+    mark = proxy.reload({"max-connections": 50000})
+    proxy.await_log("Reloaded", mark)
+    check(watch.quiet() or watch.left is None, "the watch has ended")
+    for client in (watch, *held):
+        client.close()
+
+
 def test_log_stays_short(world):
     """at the usual verbosity no flood writes more than a few lines"""
     lines = world.proxies["a"].log().splitlines()

@@ -92,6 +92,26 @@ static void test_many_addresses(void)
     clients_free(c);
 }
 
+/* Of six descriptors with three addresses, and one to come, two would be a share. */
+static void test_shares(void)
+{
+    struct clients *c = clients_new(NULL);
+
+    enter(c, 0, "10.0.0.1");
+    enter(c, 1, "10.0.0.2");
+    for (size_t i = 2; i < 6; i++)
+        enter(c, i, "10.0.0.66");
+    ok(!clients_has_surplus(c, &members[0], 6), "one is no more than a share");
+    ok(clients_has_surplus(c, &members[5], 6), "four are");
+    ok(!clients_has_surplus(c, &members[5], 16), "but not of so many");
+    clients_leave(c, &members[5]);
+    clients_leave(c, &members[4]);
+    clients_leave(c, &members[3]);
+    ok(!clients_has_surplus(c, &members[2], 6), "nor when others of it have left");
+    leave_all(c);
+    clients_free(c);
+}
+
 static void test_no_memory(void)
 {
     uint64_t nth = 1;
@@ -140,6 +160,7 @@ int main(void)
     test_limit();
     test_surplus();
     test_many_addresses();
+    test_shares();
     test_no_memory();
     behind_another();
     return tap_end();

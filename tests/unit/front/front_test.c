@@ -80,13 +80,15 @@ static void test_connection_limit(struct world *w)
 
     w->opts.max_connections = 2;
     world_start(w);
-    for (int i = 0; i < 4; i++)
-        client_start(w, &c[i]);
     for (int i = 0; i < 2; i++) {
-        client_ask(&c[i], "/sync");
-        ok(client_ends_in(&c[i], "sync"), "connection %d of two", i + 1);
+        client_open(w, &c[i]);
+        client_ask(&c[i], "/held");
+        ok(world_handled(w, (unsigned)i + 1), "connection %d of two, with a request", i + 1);
     }
-    client_ask(&c[2], "/sync");
+    for (int i = 2; i < 4; i++) {
+        client_start(w, &c[i]);
+        client_ask(&c[i], "/sync");
+    }
     world_settle(w);
     is_u64(front_connections(w->front), 2, "more wait in the kernel's queue");
     is_u64(buf_len(&c[2].in), 0, "unanswered");
@@ -94,9 +96,42 @@ static void test_connection_limit(struct world *w)
     ok(client_ends_in(&c[2], "sync"), "until somebody leaves");
     w->opts.max_connections = 0;
     front_update(w->front, &w->opts);
-    client_ask(&c[3], "/sync");
     ok(client_ends_in(&c[3], "sync"), "or the limit is lifted");
+    is_int(c[1].end, CLIENT_OPEN, "whose request is under way has stayed");
     for (int i = 1; i < 4; i++)
+        client_close(&c[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* Who once has asked something could keep all places, and everybody else out. */
+static void test_idle_ones_make_room(struct world *w)
+{
+    struct client busy, c[3];
+
+    w->opts.max_connections = 2;
+    world_start(w);
+    client_open(w, &busy);
+    client_ask(&busy, "/held");
+    ok(world_handled(w, 1), "one with a request");
+    client_open(w, &c[0]);
+    client_ask(&c[0], "/sync");
+    ok(client_ends_in(&c[0], "sync"), "and an answered one are as many as may be");
+    client_start(w, &c[1]);
+    client_ask(&c[1], "/held");
+    ok(world_handled(w, 3), "one more comes in");
+    ok(client_ended(&c[0]) != CLIENT_OPEN, "for whom the idle one has to go");
+    is_double(world_closed(w, "crowded_out"), 1, "counted");
+    client_start(w, &c[2]);
+    client_ask(&c[2], "/sync");
+    world_settle(w);
+    is_u64(buf_len(&c[2].in), 0, "while all have requests under way nobody has to");
+    respond_whole(w, 200, "late");
+    ok(client_ends_in(&c[1], "late"), "until one is answered");
+    ok(client_ends_in(&c[2], "sync"), "then the next comes in");
+    ok(client_ended(&c[1]) != CLIENT_OPEN, "in its place");
+    is_int(busy.end, CLIENT_OPEN, "the first one has stayed all the time");
+    client_close(&busy, STREAM_CLOSE_NOW);
+    for (int i = 0; i < 3; i++)
         client_close(&c[i], STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
 }
@@ -665,6 +700,7 @@ static const struct world_story stories[] = {
     {"sent away", test_sent_away},
     {"client limit", test_client_limit},
     {"connection limit", test_connection_limit},
+    {"idle ones make room", test_idle_ones_make_room},
     {"silent clients", test_silent_clients},
     {"half-open handshakes", test_half_open},
     {"a tunnel counts", test_tunnel_counts},
