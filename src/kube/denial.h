@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an API server says when it does not know a path at all, as opposed to an object that is not there. Two shapes
- * (k8s.io/apiserver, pkg/server/handler.go, and net/http): where the whole group is unknown "404 page not found" in
- * plain text; where its group or version is known, a Status with an empty `details` and a fixed message, 404 for a
- * resource or subresource, 405 for a verb. A Status about an object has details.name, one about a kind of objects
- * details.kind. And for as long as a server installs its paths it answers every unknown one with a 503 of its own.
- * One that stops refuses what comes late before anything else looks at it (k8s.io/apiserver, pkg/server/filters/
- * waitgroup.go, and with --shutdown-send-retry-after with_retry_after.go): that has not been carried out.
+ * Recognises the answers of an API server that does not know a path at all, as opposed to those about a missing object.
+ * They have two forms (k8s.io/apiserver, pkg/server/handler.go, and net/http): if the whole group is unknown, "404 page
+ * not found" in plain text; if its group or version is known, a Status with empty `details` and a fixed message, 404
+ * for a resource or subresource, 405 for a verb. (A Status about an object has details.name, one about a kind of
+ * objects details.kind.)
+ *
+ * Also those of a server that has not read the request: while it installs its paths it answers unknown ones with a 503
+ * of its own; and when it stops it refuses late requests before anything else sees them (k8s.io/apiserver,
+ * pkg/server/filters/waitgroup.go, and with --shutdown-send-retry-after with_retry_after.go).
  */
 #ifndef MVPROXY_KUBE_DENIAL_H
 #define MVPROXY_KUBE_DENIAL_H
@@ -15,19 +17,19 @@
 
 enum denial {
     DENIAL_NONE,
-    DENIAL_NEEDS_BODY, /* the body will tell; only of denial_by_head() */
+    DENIAL_NEEDS_BODY, /* the body decides; only from denial_by_head() */
     DENIAL_UNKNOWN,    /* this server does not know the path */
     DENIAL_STARTING,   /* it does not know its paths yet */
-    DENIAL_STOPPING,   /* it stops, and has not looked at the request */
+    DENIAL_STOPPING,   /* it is stopping, and has not read the request */
 };
 
-/* That of "404 page not found". */
+/* Whether it is the Content-Type of "404 page not found". */
 bool denial_is_plain(struct slice content_type);
-/* `body`: there is one. Without (HEAD) a 404 is about the path: no API server has HEAD for objects, but of custom
- * resources. */
+/* `body`: the answer has one. Without one (HEAD) a 404 is about the path, since API servers have HEAD only for objects
+ * of custom resources. */
 enum denial denial_by_head(unsigned status, struct slice content_type, bool body);
-/* The whole body, as API servers write a Status: in JSON, protobuf or YAML (CBOR, behind an alpha gate, is not read).
- * Any bytes. */
+/* Takes the whole body, any bytes. A Status is read as API servers write it: JSON, protobuf or YAML, but not CBOR (an
+ * alpha feature). */
 enum denial denial_by_body(unsigned status, struct slice body);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Discovery documents as a compact, immutable index over the server's own bytes.
+ * Discovery documents: a compact, immutable index over the bytes that the server sent.
  *
- * A server answers two: /api (core group) and /apis. Each becomes a `struct disco_doc`; `struct disco` is the pair, all
- * that is known of one server. Parsing (disco_parse.h) and walking legacy servers (disco_legacy.h) make documents,
- * disco_merge.h joins many into one.
+ * A server has two documents: /api (the core group) and /apis. Each is a `struct disco_doc`; a `struct disco` is the
+ * pair, the whole discovery of one server. Documents are made by disco_parse.h, for legacy servers by disco_legacy.h,
+ * and merged by disco_merge.h.
  */
 #ifndef MVPROXY_KUBE_DISCO_H
 #define MVPROXY_KUBE_DISCO_H
@@ -15,10 +15,10 @@
 #define DISCO_GROUP "apidiscovery.k8s.io"
 #define DISCO_LIST_KIND "APIGroupDiscoveryList"
 
-/* What a document was; legacy ones have been converted, so their raw bytes are ours, in v2 form. */
+/* The form of a document. Legacy ones were converted: their raw bytes are made here, in v2 form. */
 enum disco_form { DISCO_V2, DISCO_V2BETA1 };
 
-/* Texts are decoded; `raw` are the bytes as sent. Lists are linked, in the server's order. Everything lives as long as
+/* Texts are decoded; `raw` has the bytes as sent. Lists are linked, in the server's order. Everything lives as long as
  * the document. */
 struct disco_subresource {
     const struct disco_subresource *next;
@@ -27,7 +27,7 @@ struct disco_subresource {
     size_t n_verbs;
 };
 
-/* Those whose bytes are kept besides what was read of them. */
+/* Fields of a resource whose bytes are kept as well. */
 enum disco_field {
     DISCO_FIELD_CATEGORIES,
     DISCO_FIELD_SHORT_NAMES,
@@ -41,7 +41,7 @@ enum disco_field {
 
 struct disco_resource {
     const struct disco_resource *next;
-    uint64_t hash;                     /* the same raw bytes have the same; here and below */
+    uint64_t hash;                     /* of the raw bytes; here and below */
     bool extra;                        /* has fields that we do not know */
     struct slice fields[DISCO_FIELDS]; /* values as sent; p is NULL if absent */
     struct slice name, raw;
@@ -84,12 +84,12 @@ const struct disco_group *disco_doc_groups(const struct disco_doc *d);
 size_t disco_doc_n_groups(const struct disco_doc *d);
 size_t disco_doc_n_resources(const struct disco_doc *d);
 enum disco_form disco_doc_form(const struct disco_doc *d);
-/* Documents whose groups have the same bytes in the same order have the same; others by chance once in 2^64. NULL is
+/* A hash of the groups' bytes in their order; different ones have the same by chance only, once in 2^64. NULL is
  * fine. */
 uint64_t disco_doc_hash(const struct disco_doc *d);
 /* The whole body as sent. */
 struct slice disco_doc_raw(const struct disco_doc *d);
-/* The extent of the apiVersion's text (without quotes) within raw: whoever wants the other form replaces it. */
+/* The apiVersion's text (without quotes) within raw, which is replaced to make the other form. */
 struct slice disco_doc_api_version(const struct disco_doc *d);
 const struct disco_group *disco_doc_group(const struct disco_doc *d, struct slice group);
 const struct disco_version *disco_doc_version(const struct disco_doc *d, struct slice group, struct slice version);
@@ -103,20 +103,20 @@ struct disco *disco_ref(const struct disco *d);
 void disco_unref(struct disco *d);                         /* NULL is fine */
 const struct disco_doc *disco_core(const struct disco *d); /* may be NULL */
 const struct disco_doc *disco_apis(const struct disco *d);
-/* Either of them; NULL also where d is. */
+/* One of them; NULL if d is. */
 const struct disco_doc *disco_half(const struct disco *d, bool core);
-/* Group "" is looked up in /api, all others in /apis. NULL: it is not there, or d is NULL. */
+/* Group "" is looked up in /api, all others in /apis. NULL if it is not there or d is NULL. */
 const struct disco_resource *disco_resource(const struct disco *d, const struct gvr *g);
 
 enum disco_answer {
     DISCO_SERVED,
-    DISCO_NO_RESOURCE, /* or one that exists only through its subresources, when none is named */
+    DISCO_NO_RESOURCE, /* or only its subresources are served, and none was given */
     DISCO_NO_SUBRESOURCE,
     DISCO_NO_VERB,
 };
 /*
- * `subresource` and `verb` may be empty: not asked for. A verb must be in the subresource's verbs if one is named, else
- * in the resource's.
+ * `subresource` and `verb` may be empty: any. A verb is looked up in the subresource's verbs if one is given, else in
+ * the resource's.
  */
 enum disco_answer disco_lookup(const struct disco *d, const struct gvr *g, struct slice subresource, struct slice verb);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of a discovery document, for those who build one (disco_parse.c). Everybody else: disco.h.
+ * The inside of a discovery document, for the code that builds one (disco_parse.c). All others use disco.h.
  */
 #ifndef MVPROXY_KUBE_DISCO_DOC_H
 #define MVPROXY_KUBE_DISCO_DOC_H
@@ -28,14 +28,14 @@ struct disco_doc {
     size_t n_entries;
 };
 
-/* An empty document with one reference; takes over the body's memory (body is empty afterwards). NULL when out of
+/* An empty document with one reference. Takes over the body's memory; `body` is empty afterwards. NULL when out of
  * memory. */
 MEM_CHECK struct disco_doc *disco_doc_new(struct buf *body);
-/* Makes the table for as many entries as the counters say. False when out of memory. */
+/* Makes the table with room for as many entries as the counters say. False when out of memory. */
 MEM_CHECK bool disco_doc_index_init(struct disco_doc *d);
 /*
- * Enters an item under its names (empty version or resource for a group or version). False if the name is there
- * already, or can be no name: the item is then to be taken off its list.
+ * Adds an item under its name (version or resource empty for a group or version). False if the name is there already or
+ * is not valid: the item must then be taken off its list.
  */
 bool disco_doc_index_add(struct disco_doc *d, enum disco_entry_kind kind, const struct gvr *name, const void *item);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One group of the merged discovery document, from what several servers say of it. Private to the merge, whose rules
- * stand at the top of disco_merge.c.
+ * Merges one group of discovery from the documents of several servers. Private to the merge, whose rules are at the top
+ * of disco_merge.c.
  */
 #ifndef MVPROXY_KUBE_DISCO_MERGE_GROUP_H
 #define MVPROXY_KUBE_DISCO_MERGE_GROUP_H
@@ -12,11 +12,11 @@
 
 enum { DISCO_MERGE_ARENA_BYTES = 512 << 20 };
 
-/* What one server says of the group. */
+/* One server's description of the group. */
 struct disco_group_giver {
     size_t server; /* its number */
     const struct disco_group *group;
-    bool partial; /* some of its versions are excluded: ask `excluded` for each */
+    bool partial; /* some of its versions are excluded: `excluded` is called for each */
     bool live;    /* not lapsed */
 };
 
@@ -28,16 +28,16 @@ struct disco_group_merge;
 MEM_CHECK struct disco_group_merge *disco_group_merge_new(struct buf *out, disco_excluded_fn *excluded, void *arg);
 void disco_group_merge_free(struct disco_group_merge *m); /* NULL is fine */
 /*
- * Begins a group, given by `n` servers, in their order. DONE: all say the same, it is written. MORE: step until it is
- * not; one step writes one version.
- * *spent grows by the resources looked at. FAILED: out of memory, or `out` has failed.
+ * Begins a group that `n` servers have, in their order. STEP_DONE: all describe it alike, and it is written. STEP_MORE:
+ * call disco_group_merge_step() until that does not return STEP_MORE; a step writes one version. STEP_FAILED: out of
+ * memory, or `out` has failed. *spent grows by the number of resources processed.
  */
 enum step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
                                  size_t *spent);
 enum step disco_group_merge_step(struct disco_group_merge *m, size_t *spent);
 /*
- * Servers up to 1.33 write creationTimestamp: null into a group's metadata, which says nothing; later ones do not, nor
- * does who reads it and writes it again. From now on it is left out.
+ * From now on leaves out creationTimestamp: null in a group's metadata, which servers up to 1.33 write and later ones
+ * do not. It has no meaning, and is lost when a document is decoded and encoded again.
  */
 void disco_group_merge_tidy(struct disco_group_merge *m);
 bool disco_group_has_timestamp(const struct disco_group *g);

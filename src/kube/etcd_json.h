@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The JSON form of etcd's v3 API (its gRPC gateway, etcd 3.4 and later): requests as text, answers as structs. Bytes
- * are base64 and 64-bit numbers are strings there. Pure; everything read is hostile.
+ * The JSON form of etcd's v3 API (its gRPC gateway, etcd 3.4 and later), in which bytes are base64 and 64-bit numbers
+ * are strings: prints requests and parses answers. Pure; answers are not trusted.
  */
 #ifndef MVPROXY_KUBE_ETCD_JSON_H
 #define MVPROXY_KUBE_ETCD_JSON_H
@@ -14,7 +14,7 @@
 
 /* Every key that begins with `prefix`, at most `limit` of them. */
 bool etcd_print_range(struct buf *out, struct slice prefix, uint64_t limit);
-/* What happens to them from that revision on. */
+/* Changes of those keys from this revision on. */
 bool etcd_print_watch(struct buf *out, struct slice prefix, uint64_t revision);
 bool etcd_print_grant(struct buf *out, uint64_t ttl_s);
 /* For keepalive and revoke. */
@@ -25,9 +25,9 @@ struct etcd_put {
     struct slice key, value;
     uint64_t lease;
     enum etcd_if condition;
-    uint64_t expected; /* the key's lease or modification revision */
+    uint64_t expected; /* the key's lease, or its modification revision */
 };
-/* A transaction: puts if the condition holds, else reads the key. */
+/* A transaction that puts the value if the condition holds, and else reads the key. */
 bool etcd_print_put(struct buf *out, const struct etcd_put *p);
 
 /* ---- answers ---- */
@@ -35,43 +35,44 @@ bool etcd_print_put(struct buf *out, const struct etcd_put *p);
 struct etcd_header {
     uint64_t cluster, member, revision;
 };
-/* The header that every answer of etcd has. False with a reason: this is none. */
+/* The header, which every answer of etcd has. False, with *err set: this is not one of etcd. */
 bool etcd_read_header(struct slice json, struct etcd_header *out, struct err *err);
-/* What an error answer says, in either spelling; "" if it says nothing. `code` is gRPC's, 0 if there is none. */
+/* The message of an error answer, in either spelling of its fields; "" if there is none. *code is gRPC's; 0: none. */
 enum { ETCD_CODE_NOT_FOUND = 5 };
 struct slice etcd_read_error(struct slice json, uint64_t *code);
-/* Of grant; of keepalive, where a TTL of 0 means that there is no such lease. */
+/* The answer to grant, or to keepalive, where a TTL of 0 means that the lease does not exist. */
 bool etcd_read_lease(struct slice json, uint64_t *lease, uint64_t *ttl_s);
 
-/* Keys with their values, or events: init, then next until false. */
+/* Iterates over keys with their values, or over events: init, then next until false. */
 struct etcd_kv {
-    struct slice key, value; /* live until the next call */
+    struct slice key, value; /* valid until the next call */
     uint64_t lease, revision;
-    bool deleted; /* an event that says so; there is no value then */
+    bool deleted; /* an event of deletion; there is no value then */
 };
 struct etcd_kvs {
     struct jscan scan;
     bool first, events, none;
     struct buf key, value;
-    const char *error; /* why the last next was false; NULL: the end */
+    const char *error; /* why the last next returned false; NULL: at the end */
 };
-/* The lists live in the text. False: not of the right shape (`err`). free either way. */
+/* The text must outlive the iterator. False, with *err set: not of the right form. To be freed in any case. */
 bool etcd_kvs_of_range(struct etcd_kvs *i, struct slice json, struct err *err);
 bool etcd_kvs_next(struct etcd_kvs *i, struct etcd_kv *out);
 void etcd_kvs_free(struct etcd_kvs *i);
 
-/* Of a transaction of etcd_print_put: whether it put, else the key as it is (none: i gives nothing). */
+/* The answer to etcd_print_put(): *put if the value was put; else `i` gives the key as it is (nothing if it does not
+ * exist). */
 bool etcd_read_put(struct slice json, bool *put, struct etcd_kvs *i, struct err *err);
 
 /* One line of a watch stream. */
 struct etcd_frame {
     struct etcd_header header;
     bool canceled;
-    uint64_t compacted;  /* not 0: what was asked for is no longer there */
-    struct slice reason; /* of canceled, or of an error; JSON text without its quotes */
+    uint64_t compacted;  /* not 0: the requested revision was compacted */
+    struct slice reason; /* why canceled, or the error; JSON text without its quotes */
     struct etcd_kvs events;
 };
-/* Free events either way. False: no frame. An error that the stream carries counts as canceled. */
+/* False, with *err set: not a frame. An error in the stream counts as canceled. `events` is to be freed in any case. */
 bool etcd_read_frame(struct slice line, struct etcd_frame *out, struct err *err);
 
 #endif

@@ -10,7 +10,7 @@
 struct hostport {
     struct slice host; /* without brackets, into the parsed text */
     uint16_t port;     /* never 0 */
-    bool ip;           /* a literal address of either family, no name */
+    bool ip;           /* a literal address of either family, not a name */
 };
 
 /* Strict: port 1-65535 in plain decimal, IPv6 only in brackets and without zone, names of RFC 1123 characters up to 253

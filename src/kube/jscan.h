@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small strict JSON scanner (RFC 8259) that finds extents instead of building a tree: discovery documents are too big
- * for a tree (json-c: 11-20 ms per MB). It validates what it passes over: syntax, UTF-8, escapes, depth. It never
- * recurses.
+ * A small strict JSON scanner (RFC 8259). It returns the extents of values and builds no tree, which would take too
+ * long for discovery documents (json-c: 11-20 ms per MB). It validates what it passes over: syntax, UTF-8, escapes,
+ * depth. It does not recurse.
  */
 #ifndef MVPROXY_KUBE_JSCAN_H
 #define MVPROXY_KUBE_JSCAN_H
@@ -25,32 +25,33 @@ struct jscan {
     unsigned depth, max_depth; /* containers open around pos, entered or being skipped; max_depth <= JSCAN_MAX_DEPTH */
     const char *error;         /* sticky; static text, NULL if none */
 };
-/* Schemas of real CRDs nest deeper than one expects: two levels for each field within a field. */
+/* Schemas of real CRDs nest deeply: two levels for each field within a field. */
 enum { JSCAN_MAX_DEPTH = 512 };
 
 void jscan_init(struct jscan *s, struct slice text, unsigned max_depth);
 
-/* All of these return false at an error (s->error set) and, where said, at an end (s->error NULL). */
+/* All of these return false at an error (s->error set), and jscan_member() and jscan_element() at an end as well
+ * (s->error NULL). */
 
-/* Passes over one value of any kind. */
+/* Reads one value of any type, with all that is in it. */
 bool jscan_value(struct jscan *s, struct jscan_value *out);
-/* The type of the next value, nothing consumed. */
+/* The type of the next value, without reading it. */
 bool jscan_peek(struct jscan *s, enum jscan_type *type);
-/* Opens a container. Then member/element calls: false with no error when it is closed (and left). `*first` is the
- * caller's, set by enter. */
+/* Enters a container, whose members or elements are then read by the next two functions until they return false: it has
+ * been left then. `*first` belongs to the caller and is set here. */
 bool jscan_enter_object(struct jscan *s, bool *first);
 bool jscan_enter_array(struct jscan *s, bool *first);
 /* Reads the key and the colon; the value must then be read or entered. */
 bool jscan_member(struct jscan *s, bool *first, struct jscan_value *key);
 /* True if an element follows, which must then be read or entered. */
 bool jscan_element(struct jscan *s, bool *first);
-/* Only white space is left. */
+/* Whether only white space is left. */
 bool jscan_end(struct jscan *s);
 
-/* A string without quotes and escapes: into the text if it has no escapes, else in the arena. False: not a string, or
- * out of memory. */
+/* A string's text, without quotes and decoded: points into the JSON if it has no escapes, else into the arena. False:
+ * not a string, or out of memory. */
 bool jscan_text(struct arena *a, const struct jscan_value *v, struct slice *out);
-/* Whether a string value equals `s`, without memory. A string with escapes is compared decoded. */
+/* Whether a string value equals `s` after decoding. Allocates nothing. */
 bool jscan_text_eq(const struct jscan_value *v, struct slice s);
 /* Looks up one key of an object's text (already validated); false if absent. */
 bool jscan_get(struct slice object, struct slice key, struct jscan_value *out);

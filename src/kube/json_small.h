@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small documents, read strictly by json-c: a tree costs 20 ms per MB, and ten times that where
- * somebody wants it to. So it has a ceiling, LIMIT_JSON_SMALL_BYTES, and callers have lower ones. What is large, and
- * what is only passed over, is for jscan.h.
+ * Parses small JSON documents strictly, by json-c. A tree takes 20 ms per MB, and a malicious document ten times as
+ * long, so there is a limit, LIMIT_JSON_SMALL_BYTES, and callers have lower ones. Large documents, and those of which
+ * little is read, are for jscan.h.
  */
 #ifndef MVPROXY_KUBE_JSON_SMALL_H
 #define MVPROXY_KUBE_JSON_SMALL_H
@@ -12,11 +12,12 @@
 #include "base/err.h"
 #include "base/slice.h"
 
-/* The whole text is one value of valid UTF-8, no deeper than this. NULL with a reason; to be json_object_put(). */
+/* The whole text must be one value in valid UTF-8, nested no deeper than `depth`. The caller releases the result with
+ * json_object_put(). NULL with *err set on failure. */
 struct json_object *json_small_read(struct slice text, int depth, struct err *err);
-/* A member of this type; NULL if there is none, also of NULL or what is no object. */
+/* A member of this type; NULL if there is none, also if `object` is NULL or not an object. */
 struct json_object *json_small_get(struct json_object *object, const char *key, enum json_type type);
-/* A text, "" if there is none; lives with the tree. */
+/* A string member, "" if there is none; lives as long as the tree. */
 struct slice json_small_text(struct json_object *object, const char *key);
 
 #endif

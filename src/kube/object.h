@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few fields of any Kubernetes object that list and watch need, without building a tree.
+ * Reads the few fields of Kubernetes objects that list and watch need, without building a tree.
  */
 #ifndef MVPROXY_KUBE_OBJECT_H
 #define MVPROXY_KUBE_OBJECT_H
@@ -10,20 +10,20 @@
 
 enum { OBJECT_KEY_BYTES = 640 };
 
-/* metadata.namespace "/" metadata.name (or the name alone) into `out`; p is NULL if there is none, or it is escaped or
- * too long. */
+/* "namespace/name" of the metadata, or the name alone, in `out`; p is NULL if there is no name, or one of them has
+ * escapes or is too long. */
 struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES]);
 /*
- * The same of an object that is cut off behind its first bytes: an API server writes namespace and name ahead of all
- * that can be long. Of one without namespace it cannot be told whether that would have come.
+ * The same for an object that is cut off after its first bytes: API servers write name and namespace before anything
+ * that can be long. If there is no namespace it cannot be told whether one would have followed.
  */
 struct slice object_key_begun(struct slice json, char out[OBJECT_KEY_BYTES]);
-/* The plain text of a string member, e.g. ("spec", "group"); p is NULL if absent, no string, or escaped. Into the json.
- */
+/* The text of a string member, e.g. ("spec", "group"), within `json`; p is NULL if it is absent, not a string, or has
+ * escapes. */
 struct slice object_text(struct slice json, struct slice outer, struct slice inner);
 /*
- * A List document of any kind: the extents of its items, cut without building a tree, so that they can be taken in
- * several turns. `body` must outlive the iterator. begin checks the syntax of the whole. False with a reason.
+ * Iterates over the items of a List document of any kind, without building a tree, so that they can be processed in
+ * several turns. `body` must outlive the iterator. begin checks the syntax of the whole; false with *err set.
  */
 struct object_list {
     struct slice resource_version; /* metadata.resourceVersion; p is NULL if absent */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A bounded reader of the protobuf wire format (https://protobuf.dev/programming-guides/encoding/): the fields of one
- * message, one after the other, without copying. A nested message is the bytes of a field, read by a reader of its own.
- * Groups, which proto3 has not, and field numbers out of range are errors.
+ * message, one after the other, without copying. A nested message is a field's bytes, to be read by another reader.
+ * Groups, which proto3 does not have, and field numbers out of range are errors.
  */
 #ifndef MVPROXY_KUBE_PBREAD_H
 #define MVPROXY_KUBE_PBREAD_H
@@ -19,14 +19,14 @@ struct pbread {
 struct pb_field {
     uint32_t number;
     enum pb_wire wire;
-    uint64_t value;     /* not of PB_BYTES */
-    struct slice bytes; /* PB_BYTES: into the message */
+    uint64_t value;     /* unless PB_BYTES */
+    struct slice bytes; /* PB_BYTES: within the message */
 };
 
 void pbread_init(struct pbread *r, struct slice message);
 /* False at the end (error NULL) and at an error. */
 bool pbread_next(struct pbread *r, struct pb_field *out);
-/* Whether the field has this number and carries bytes (text, a nested message). */
+/* Whether the field has this number and type PB_BYTES (text, a nested message). */
 bool pb_is_bytes(const struct pb_field *f, uint32_t number);
 
 #endif

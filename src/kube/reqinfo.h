@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a request means to Kubernetes, read from method and target exactly as kube-apiserver reads them (RequestInfo:
+ * What a request means to Kubernetes, parsed from method and target exactly as kube-apiserver does (RequestInfo:
  * k8s.io/apiserver, pkg/endpoints/request/requestinfo.go).
  */
 #ifndef MVPROXY_KUBE_REQINFO_H
@@ -11,11 +11,11 @@
 
 enum reqinfo_result {
     REQINFO_OK,
-    REQINFO_BAD_TARGET, /* could be read two ways, or not origin-form: answer 400 */
+    REQINFO_BAD_TARGET, /* ambiguous, or not in origin-form: to be answered with 400 */
     REQINFO_NO_MEMORY,
 };
 
-/* Slices are never with a NULL p; they live as long as the arena (and the target). */
+/* No slice has a NULL p. They live as long as the arena and the target. */
 struct reqinfo {
     bool is_resource;
     bool long_running; /* watch, legacy proxy, and attach exec proxy log portforward: no total timeout */
@@ -25,8 +25,8 @@ struct reqinfo {
      */
     struct slice verb;
     struct slice group, version, ns, resource, subresource, name;
-    bool deeper;                      /* segments behind the subresource: a route behind `proxy` alone */
-    bool name_selected;               /* the name is a list's or watch's field selector's */
+    bool deeper;                      /* segments follow the subresource, which exist only behind `proxy` */
+    bool name_selected;               /* the name comes from the field selector of a list or watch */
     struct slice path;                /* percent-decoded, with its leading slash */
     struct slice raw_path, raw_query; /* as sent; the query without '?' */
 };
@@ -40,9 +40,9 @@ struct reqinfo {
 enum reqinfo_result reqinfo_parse(struct arena *a, struct slice method, struct slice target, struct reqinfo *out);
 
 /*
- * Behind a `proxy` subresource any program answers, and behind exec, attach and portforward a kubelet: kube-apiserver
- * passes on what it says, and what becomes of the request says nothing of the API server. (Of `log` it makes a Status
- * of its own.)
+ * Whether another program than the API server answers: any program behind a `proxy` subresource, a kubelet behind exec,
+ * attach and portforward. kube-apiserver passes on its answer, which says nothing about the API server. (For `log` it
+ * makes a Status of its own.)
  */
 bool reqinfo_reaches_through(const struct reqinfo *r);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which front proxies the API servers of a cluster believe, and by which headers, as they say it themselves: the
- * ConfigMap kube-system/extension-apiserver-authentication, which every kube-apiserver keeps up (pkg/controlplane/
- * controller/clusterauthenticationtrust). Each server adds its own words to what is there, and none takes one away: it
- * has what servers with different flags believe, and also what no server believes any more, until somebody deletes it
- * and they write it anew. Only certificates that have ended are left out.
+ * Compares the front proxies and headers that the API servers of a cluster accept with those that are configured here.
+ * The servers publish theirs in the ConfigMap kube-system/extension-apiserver-authentication, which every
+ * kube-apiserver keeps up to date (pkg/controlplane/controller/clusterauthenticationtrust). Each server adds its own
+ * entries, and none removes any: it has the entries of servers with different flags, and also those that no server
+ * accepts any more, until it is deleted and the servers write it anew. Only expired certificates are removed.
  */
 #ifndef MVPROXY_KUBE_REQUEST_HEADER_H
 #define MVPROXY_KUBE_REQUEST_HEADER_H
@@ -14,43 +14,44 @@
 
 #define REQUEST_HEADER_PATH "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 
-/* Whether a certificate (a whole block of PEM) has ended. */
+/* Whether a certificate (a whole PEM block) has expired. */
 typedef bool request_header_ended_fn(struct slice certificate);
 
-/* The same as it is configured here; everything is borrowed. */
+/* The same from our configuration; everything is borrowed. */
 struct request_header {
     const struct user_headers *headers;
-    const char *const *names;           /* of front proxies, NULL-terminated; none: every one that the CA has signed */
+    const char *const *names;           /* of front proxies, NULL-terminated; none: any that the CA has signed */
     struct slice ca;                    /* PEM */
     struct slice client_ca;             /* PEM; empty: it is not compared */
-    request_header_ended_fn *ended;     /* NULL: none has */
-    bool (*fixed)(struct slice header); /* this name is not removed from requests; NULL: every name is */
+    request_header_ended_fn *ended;     /* NULL: none has expired */
+    bool (*fixed)(struct slice header); /* this header is never removed from requests; NULL: every one can be */
 };
 
 enum request_header_verdict {
-    REQUEST_HEADER_UNKNOWN, /* the servers have none, or it cannot be read */
+    REQUEST_HEADER_UNKNOWN, /* the servers have no front proxies, or the ConfigMap cannot be read */
     REQUEST_HEADER_AGREES,
-    REQUEST_HEADER_MORE, /* they name more than we do, which does no harm where request_header_named() is removed */
+    REQUEST_HEADER_MORE, /* they name more headers than we do: harmless if request_header_named() are removed */
     REQUEST_HEADER_DIFFERS,
 };
 
 /*
- * What would be wrong: a word that we send and no server knows (certificate users would be nobody), a front proxy, or a
- * CA of front proxies, that we believe and they do not. Further words and CAs on one side are no difference where they
- * are harmless, so that both can be changed one after the other. Likewise CAs of clients' certificates: it differs
- * where the two sides share none, for then whoever gets in here is nobody there. *why says what, unless they agree.
+ * DIFFERS: no server knows a header that we send (users with certificates would be unknown there), or we accept a front
+ * proxy or a CA of front proxies that no server accepts, or the servers name a header that we cannot remove (`fixed`),
+ * or too many. Other entries that only one side has are no difference, so that both sides can be changed one after the
+ * other. CAs of clients differ if the two sides have none in common: then all users accepted here would be unknown
+ * there. *why is set unless they agree.
  */
 enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
                                                    struct err *why);
 /*
- * The headers that the ConfigMap names. Clients could assert an identity in those that we do not know, if servers
- * believe them: they have to be removed as well. False when out of memory, or if it cannot be read.
+ * The headers that the ConfigMap names. They must be removed from requests as well: if servers accept one that is not
+ * configured here, clients could assert an identity in it. False when out of memory or if it cannot be read.
  */
 MEM_CHECK bool request_header_named(struct slice configmap, struct arena *a, struct user_headers *out);
 
 /*
- * The same ConfigMap about the CAs of clients' certificates (ours->client_ca): DIFFERS, with *why, if they lack one
- * that we have, MORE if we lack one.
+ * Compares the CAs of clients (ours->client_ca) with those in the ConfigMap: DIFFERS if the servers lack one that we
+ * have, MORE if we lack one; *why is set for both. UNKNOWN if the ConfigMap has none.
  */
 enum request_header_verdict request_header_client_ca(const struct request_header *ours, struct slice configmap,
                                                      struct err *why);

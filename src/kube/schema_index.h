@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a server's `/openapi/v3` says: where the schema of each group/version is, and its hash (kube-openapi, handler3:
- * "paths" → "apis/GROUP/VERSION" → serverRelativeURL with ?hash=).
- * Immutable, reference-counted.
+ * The schema index of a server (`/openapi/v3`): the URL of each group/version's schema, and its hash (kube-openapi,
+ * handler3: "paths" → "apis/GROUP/VERSION" → serverRelativeURL with ?hash=). Immutable, reference-counted.
  */
 #ifndef MVPROXY_KUBE_SCHEMA_INDEX_H
 #define MVPROXY_KUBE_SCHEMA_INDEX_H
@@ -14,23 +13,23 @@ struct schema_index;
 struct schema_entry {
     struct slice path; /* "api/v1", "apis/apps", "apis/apps/v1", "version" */
     struct slice url;  /* "/openapi/v3/apis/apps/v1?hash=..." */
-    struct slice hash; /* in it; empty: none */
+    struct slice hash; /* within the URL; empty: none */
 };
 
-/* What has no URL is left out. NULL: no such document, over a limit, or out of memory. */
+/* Entries without URL are left out. NULL: not such a document, over a limit, or out of memory. */
 MEM_CHECK struct schema_index *schema_index_parse(struct slice document);
 struct schema_index *schema_index_ref(struct schema_index *x); /* NULL is fine, here and below */
 void schema_index_unref(struct schema_index *x);
-/* Of all that it says: two that say the same have the same; others by chance once in 2^64. NULL: 0. */
+/* A hash of the contents; different ones have the same by chance only, once in 2^64. NULL: 0. */
 uint64_t schema_index_digest(const struct schema_index *x);
 size_t schema_index_count(const struct schema_index *x);
-/* In order of their paths. */
+/* Entries are sorted by path. */
 const struct schema_entry *schema_index_at(const struct schema_index *x, size_t i);
 /* NULL if there is none. */
 const struct schema_entry *schema_index_find(const struct schema_index *x, struct slice path);
-/* Empty if there is none ("": the core group). */
+/* The hash of a group/version's schema; empty if there is none. Group "" is the core group. */
 struct slice schema_index_hash(const struct schema_index *x, struct slice group, struct slice version);
-/* "api/VERSION" or "apis/GROUP/VERSION": false if it is another path. */
+/* Splits "api/VERSION" or "apis/GROUP/VERSION". False for any other path. */
 bool schema_path_names(struct slice path, struct slice *group, struct slice *version);
 
 #endif

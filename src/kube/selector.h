@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Field and label selectors, as far as a request's name depends on them (apimachinery, pkg/fields and pkg/labels).
+ * Parses field and label selectors, as far as a request's name depends on them (apimachinery, pkg/fields, pkg/labels).
  */
 #ifndef MVPROXY_KUBE_SELECTOR_H
 #define MVPROXY_KUBE_SELECTOR_H
@@ -13,14 +13,14 @@ struct selector_name {
     struct slice name;
 };
 /*
- * Of several such terms the first in the order of the terms' text wins, because Kubernetes sorts the terms first. False
- * when out of memory.
+ * Of several such terms the first in the order of their text counts, since Kubernetes sorts the terms. False when out
+ * of memory.
  */
 bool selector_fields_name(struct arena *a, struct slice selector, struct selector_name *out);
 /* Whether a label selector parses: requirements of the forms k, !k, k=v, k==v, k!=v, k>n, k<n, k in (a,b), k notin
  * (a,b). */
 bool selector_labels_valid(struct slice selector);
-/* May stand as one segment of a path: not "." or "..", no '/' and no '%'. */
+/* Whether it is valid as one segment of a path: not "." or "..", no '/' and no '%'. */
 bool selector_path_segment(struct slice name);
 
 #endif

@@ -9,7 +9,7 @@
 
 #define SERVER_ID_PREFIX "apiserver-"
 enum { SERVER_ID_CHARS = 36, SERVER_ID_BYTES = SERVER_ID_CHARS + 1 };
-/* kube-apiserver 1.26 named itself otherwise: another prefix, and the hash of the bare host name. */
+/* kube-apiserver 1.26 has IDs of another form: another prefix, and the hash of the bare host name. */
 #define SERVER_ID_PREFIX_126 "kube-apiserver-"
 enum { SERVER_ID_CHARS_126 = 41, SERVER_ID_BYTES_126 = SERVER_ID_CHARS_126 + 1 };
 

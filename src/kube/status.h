@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * v1 Status: the only form in which our own errors leave the program (apimachinery, pkg/apis/meta/v1 and
+ * v1 Status, the form of all errors that mvproxy itself answers with (apimachinery, pkg/apis/meta/v1 and
  * pkg/api/errors).
  */
 #ifndef MVPROXY_KUBE_STATUS_H
@@ -9,12 +9,12 @@
 #include "base/buf.h"
 
 struct status {
-    unsigned code;        /* HTTP status; 502 is turned into 503, which client-go knows */
+    unsigned code;        /* HTTP status; 502 becomes 503, which client-go knows */
     struct slice message; /* any bytes */
     unsigned retry_after; /* seconds; 0 leaves details.retryAfterSeconds (and the Retry-After header) out */
 };
 
-/* The texts of kube-apiserver's peer proxy, and ours in the same spirit. */
+/* The messages of kube-apiserver's peer proxy, and our own. */
 #define STATUS_NO_ENDPOINT "Error getting ip and port info of the remote server while proxying"
 #define STATUS_PROXY_FAILED "Error while proxying request to destination apiserver"
 #define STATUS_REROUTED "The request was already rerouted by a peer and the requested resource is not served here"
@@ -38,15 +38,14 @@ struct status {
 #define STATUS_BAD_TARGET "The request target is malformed or ambiguous"
 #define STATUS_GATEWAY_TIMEOUT "The API server did not answer in time"
 
-/* Seconds that our 503 and 429 ask clients to wait: client-go then retries up to ten times by itself. */
+/* Retry-After of our own 503 and 429, in seconds: client-go then retries up to ten times by itself. */
 enum { STATUS_RETRY_AFTER = 1 };
 
-/* 502 → 503, everything else as it is. */
+/* 503 for 502; any other code unchanged. */
 unsigned status_code(unsigned code);
-/* metav1.StatusReason for a code, "" where apimachinery has none (414, 431). Static. */
+/* The metav1.StatusReason of a code, "" if apimachinery has none (414, 431). Static. */
 const char *status_reason(unsigned code);
-/* Appends the compact JSON document, with the newline that kube-apiserver's encoder puts behind it. False: buffer
- * failed. */
+/* Appends the compact JSON document with a newline, as kube-apiserver's encoder does. False: the buffer failed. */
 bool status_print(const struct status *s, struct buf *out);
 #define STATUS_CONTENT_TYPE "application/json"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Paths at which API servers say which APIs there are, as kube-apiserver takes them (kube-aggregator, pkg/apiserver;
- * k8s.io/apiserver, pkg/endpoints/discovery). Clients that were generated from OpenAPI write legacy discovery with a
- * slash at the end; so written, /apis has no aggregated form (kube-aggregator registers it for the legacy one alone).
+ * Recognises the paths of discovery and of the schema index as kube-apiserver does (kube-aggregator, pkg/apiserver;
+ * k8s.io/apiserver, pkg/endpoints/discovery). Clients generated from OpenAPI request legacy discovery with a slash at
+ * the end; in this form /apis has no aggregated document (kube-aggregator registers it for legacy discovery only).
  */
 #ifndef MVPROXY_KUBE_SURFACE_H
 #define MVPROXY_KUBE_SURFACE_H
@@ -13,7 +13,7 @@
 
 enum surface_kind {
     SURFACE_NONE,
-    SURFACE_CORE,      /* /api: in its legacy form the same everywhere */
+    SURFACE_CORE,      /* /api; its legacy form is the same on all servers */
     SURFACE_GROUPS,    /* /apis */
     SURFACE_GROUP,     /* /apis/GROUP */
     SURFACE_RESOURCES, /* /api/v1, /apis/GROUP/VERSION */
@@ -23,7 +23,7 @@ enum surface_kind {
 struct surface {
     enum surface_kind kind;
     bool legacy_only;            /* of GROUPS */
-    struct slice group, version; /* "" where nothing; into the path */
+    struct slice group, version; /* "" if the path has none; within the path */
 };
 
 /* `path`: decoded, without query. */

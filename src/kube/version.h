@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answer of /version. */
+/*
+ * Parses the answer to /version.
+ */
 #ifndef MVPROXY_KUBE_VERSION_H
 #define MVPROXY_KUBE_VERSION_H
 
@@ -7,19 +9,19 @@
 
 enum { VERSION_TEXT_BYTES = 64 };
 
-/* What is not said, or in other characters than versions consist of, is "" or 0. */
+/* Fields that are missing, or have characters that versions do not have, are "" or 0. */
 struct version {
     char binary[VERSION_TEXT_BYTES];   /* "v1.34.4" */
-    char emulated[VERSION_TEXT_BYTES]; /* "1.33", as 1.34 and later say it */
-    unsigned major, minor;             /* both or none; distributions may decorate them ("24+") */
+    char emulated[VERSION_TEXT_BYTES]; /* "1.33"; told by 1.34 and later */
+    unsigned major, minor;             /* both or neither; distributions may append characters ("24+") */
     /*
-     * A number that is higher for a later release ("v1.34.4-x+y" → 1.34.4). It is about the APIs, so an older one that
-     * is emulated (KEP-4330) counts, as its last patch release.
+     * A number that is higher for a later release ("v1.34.4-x+y": 1.34.4). It stands for the APIs, so if an older
+     * version is emulated (KEP-4330) it is that of its last patch release.
      */
     uint64_t release;
 };
 
-/* Not empty, and nothing but what versions consist of. */
+/* Whether it is not empty and has only characters of versions. */
 bool version_text_valid(struct slice text);
 /* False: not a JSON object. */
 bool version_read(struct slice json, struct version *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A watch stream: bytes in, events out. One JSON document per line, as kube-apiserver frames them.
+ * Parses a watch stream into events: one JSON document per line, as kube-apiserver sends them.
  */
 #ifndef MVPROXY_KUBE_WATCH_H
 #define MVPROXY_KUBE_WATCH_H
@@ -19,11 +19,12 @@ struct watch_event {
 
 enum watch_result {
     WATCH_EVENT,    /* *ev is filled; its slices live until the next call on the parser */
-    WATCH_MORE,     /* no complete line left: feed */
-    WATCH_BAD_LINE, /* a line that is no event was skipped: count it, the stream goes on at the next line (or relist) */
+    WATCH_MORE,     /* no complete line is left: feed more */
+    WATCH_BAD_LINE, /* a line that is not an event was skipped: count it; the stream goes on with the next line (or
+                       relist) */
     WATCH_TOO_LONG, /* a line over the limit is being skipped; *ev has its type, and the beginning of its object (n is 0
-                     * if there is none so far). The stream goes on behind it */
-    WATCH_NO_MEMORY, /* sticky: end the stream */
+                     * if none has arrived). The stream goes on after it */
+    WATCH_NO_MEMORY, /* sticky: the stream must be ended */
 };
 
 struct watch_parser;
@@ -32,8 +33,8 @@ struct watch_parser;
 MEM_CHECK struct watch_parser *watch_parser_new(size_t line_limit);
 void watch_parser_free(struct watch_parser *p);
 /*
- * Gives bytes to the parser, which copies them. Call watch_parser_next until WATCH_MORE before feeding again: then what
- * is held is never more than one line and one feed.
+ * Copies bytes into the parser. To be followed by watch_parser_next() until WATCH_MORE before the next call, so that
+ * the parser never holds more than one line and the bytes of one call.
  */
 void watch_parser_feed(struct watch_parser *p, struct slice bytes);
 enum watch_result watch_parser_next(struct watch_parser *p, struct watch_event *ev);
