@@ -86,7 +86,7 @@ void cluster_stop_peer_side(struct cluster *c);
 
 /* ---- cluster_collect.c ---- */
 
-/* The Leases can be followed from now on, or cannot. */
+/* Notes that the Leases can be followed from now on, or cannot (`fail`). */
 void cluster_note_leases(struct cluster *c, bool fail);
 
 #endif

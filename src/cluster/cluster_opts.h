@@ -39,7 +39,7 @@ struct cluster_opts {
     uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
     enum identity_mode identity;
     const char *advertise;              /* "ip:port" under which peers reach us; NULL: not told */
-    struct request_header front;        /* which front proxies we believe; must live until the next cluster_update */
+    struct request_header front;        /* the front proxies that we accept; must live until the next cluster_update */
     bool annotate;                      /* write `advertise` also into a Lease that the local server publishes itself */
     struct origin *const *etcd_servers; /* for peer endpoint records; n_etcd_servers 0: none */
     size_t n_etcd_servers;

@@ -36,7 +36,8 @@ void front_trust_free(struct front_trust *t); /* NULL is fine */
 void front_trust_configure(struct front_trust *t, const struct request_header *ours, bool moved);
 /* False, with the difference in `reason`, if the servers were found to be configured differently. */
 bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n);
-/* The headers that they name, to be removed from requests besides those that are configured. Until the loop goes on. */
+/* The headers that they name, to be removed from requests besides those that are configured. Valid until the loop goes
+ * on. */
 const struct user_headers *front_trust_named(const struct front_trust *t);
 
 #endif

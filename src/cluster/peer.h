@@ -72,7 +72,7 @@ struct peer_reach {
     bool (*allow)(const struct sockaddr *addr, void *arg); /* NULL: not cidr_is_special() */
     void *allow_arg;
     struct egress_proxy *egress; /* NULL: directly */
-    struct changes *changes;     /* gets what happens to peers; NULL: nobody wants to know */
+    struct changes *changes;     /* list of changes for people; NULL: not kept */
 };
 
 /* Starts as FORGOTTEN and without addresses. NULL when out of memory. */
