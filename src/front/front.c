@@ -122,15 +122,18 @@ static bool is_between_requests(const struct front_conn *fc)
  */
 static void end_idle(struct front *f)
 {
-    for (size_t i = f->host.conns.count < FULL_SEARCHED ? f->host.conns.count : FULL_SEARCHED; i > 0; i--) {
-        struct front_conn *fc = list_entry(list_first(&f->host.conns), struct front_conn, node);
+    size_t looks = f->host.conns.count < FULL_SEARCHED ? f->host.conns.count : FULL_SEARCHED;
+    struct list_node *n;
+
+    for (; looks > 0 && (n = list_first(&f->host.conns)) != NULL; looks--) {
+        struct front_conn *fc = list_entry(n, struct front_conn, node);
 
         if (is_between_requests(fc) && clients_has_surplus(f->host.clients, &fc->client, f->max_connections)) {
             front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
             return;
         }
-        list_remove(&f->host.conns, &fc->node);
-        list_push_back(&f->host.conns, &fc->node);
+        list_remove(&f->host.conns, n);
+        list_push_back(&f->host.conns, n);
     }
 }
 
