@@ -39,7 +39,8 @@ struct front_trust {
     struct arena *named_in;                  /* NULL: it never could */
     unsigned char digest[HASH_SHA256_BYTES]; /* of ours */
     bool configured;
-    bool said; /* that it cannot be read */
+    bool answered; /* since it was configured, whatever it was */
+    bool said;     /* that it cannot be read */
 };
 
 static void agreed(struct front_trust *t, enum request_header_verdict v)
@@ -106,19 +107,20 @@ static void judge(struct front_trust *t, struct slice configmap)
     }
 }
 
-/* What could not be read, or kept, changes nothing: servers believe what they did. */
-static void take_named(struct front_trust *t, struct slice configmap)
+/* False: it could not be read, or kept, which changes nothing: servers believe what they did. */
+static bool take_named(struct front_trust *t, struct slice configmap)
 {
     struct arena *a = arena_new(NAMED_BYTES);
     struct user_headers named = {0};
 
     if (a == NULL || !request_header_named(configmap, a, &named)) {
         arena_free(a);
-        return;
+        return false;
     }
     arena_free(t->named_in);
     t->named_in = a;
     t->named = named;
+    return true;
 }
 
 /*
@@ -138,27 +140,41 @@ static void judge_refused(struct front_trust *t, unsigned status)
         unknown(t, text);
 }
 
+/* What only the servers name is removed from the first answer on, so a server that comes up is asked soon. */
+static void ask_again(struct front_trust *t)
+{
+    uint64_t delay_ms = backoff_next(&t->backoff);
+
+    loop_timer_set(t->timer, t->answered || delay_ms < RETRY_FIRST_MS ? delay_ms : RETRY_FIRST_MS);
+}
+
 static void on_answer(void *arg, const struct fetch_result *r)
 {
     struct front_trust *t = arg;
     unsigned status = r->ok ? r->head->status : 0;
+    bool kept = true;
 
     t->call = NULL;
     if (status != 200 && status != 401 && status != 403 && status != 404) {
         log_v(3, "Could not ask which front proxies the API servers believe", LU("status", status));
-        loop_timer_set(t->timer, backoff_next(&t->backoff));
+        ask_again(t);
         return;
     }
-    backoff_reset(&t->backoff);
     if (status == 200) {
         buf_reset(&t->last);
-        take_named(t, r->body);
+        kept = take_named(t, r->body);
         (void)buf_append(&t->last, r->body); /* without memory: as if it had never been read */
         judge(t, r->body);
     } else {
         judge_refused(t, status);
     }
     metric_set(t->o.differs, t->verdict == REQUEST_HEADER_DIFFERS ? 1 : 0);
+    t->answered |= kept;
+    if (!kept) {
+        ask_again(t);
+        return;
+    }
+    backoff_reset(&t->backoff);
     loop_timer_set(t->timer, jitter_ms(FRONT_TRUST_INTERVAL_MS, JITTER_PERCENT));
 }
 
@@ -174,7 +190,7 @@ static void ask(void *arg)
 
     t->call = api_send(t->o.api, &g, on_answer, t);
     if (t->call == NULL)
-        loop_timer_set(t->timer, backoff_next(&t->backoff));
+        ask_again(t);
 }
 
 static void stop(struct front_trust *t)
@@ -241,7 +257,7 @@ void front_trust_configure(struct front_trust *t, const struct request_header *o
     /* Where words differ, a reload may be to say that they were put right over there. */
     if (same && t->verdict != REQUEST_HEADER_DIFFERS)
         return;
-    t->said = false;
+    t->said = t->answered = false;
     stop(t);
     backoff_reset(&t->backoff);
     if (ours->headers != NULL)

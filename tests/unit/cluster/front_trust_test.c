@@ -199,6 +199,26 @@ static void named(void)
     world_end(&w);
 }
 
+/* Who has waited long for the server asks it soon after it has come. */
+static void late(void)
+{
+    static const struct slice header = SLICE_LIT("x-login");
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.front = (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM)};
+    kube_set_map(w.local, TWO);
+    kube_stop(w.local, false);
+    world_start(&w);
+    sim_run_ms(w.loop, 200137);
+    ok(!user_header_is_identity(cluster_front_named(w.cluster), header), "the server is away: nothing is known");
+    kube_start(w.local, 0);
+    ok(world_ready(&w, 10000), "it comes, and we are ready");
+    sim_run_ms(w.loop, 1000);
+    ok(user_header_is_identity(cluster_front_named(w.cluster), header), "what it names is removed a second later");
+    world_end(&w);
+}
+
 int main(void)
 {
     told();
@@ -208,6 +228,7 @@ int main(void)
     foreign_clients();
     locked_out();
     named();
+    late();
     not_told();
     return tap_end();
 }
