@@ -331,7 +331,7 @@ static void tls_set_reading(struct stream *s, bool on)
         stop_reading(s);
     else if (!start_reading(s))
         stream_broke(s, "out of memory");
-    else if (has_hidden_input(s->tls))
+    else if (has_hidden_input(s->tls) || s->tls->bio.recv_error != 0) /* of which epoll knows nothing */
         event_active(read_event(s), EV_READ, 1);
 }
 
