@@ -180,7 +180,7 @@ size_t clients_addresses(const struct clients *c)
 
 bool clients_has_surplus(const struct clients *c, const struct client_member *m, size_t max)
 {
-    return m->address != NULL && m->address->open > max / (clients_addresses(c) + 1);
+    return m->address != NULL && m->address->open > max / (clients_addresses(c) + 1) + 1;
 }
 
 size_t clients_fresh(const struct clients *c)
@@ -210,4 +210,18 @@ struct client_member *clients_surplus(const struct clients *c, const struct clie
             return m;
     }
     return list_entry(list_first(&c->fresh), struct client_member, among_all);
+}
+
+struct client_member *clients_silent_surplus(const struct clients *c, size_t max)
+{
+    size_t seen = 0;
+
+    for (struct list_node *n = list_first(&c->fresh); n != NULL && seen < SEARCHED;
+         n = list_next(&c->fresh, n), seen++) {
+        struct client_member *m = list_entry(n, struct client_member, among_all);
+
+        if (clients_has_surplus(c, m, max))
+            return m;
+    }
+    return NULL;
 }

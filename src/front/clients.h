@@ -54,11 +54,16 @@ bool clients_behind_may_ask(const struct clients *c, uint64_t client, uint64_t n
 struct quota *clients_quota(const struct client_member *m);
 /* From which there are connections, or were a moment ago. */
 size_t clients_addresses(const struct clients *c);
-/* Its address has more than an equal share of `max` descriptors, if somebody with another address wants one, too. */
+/*
+ * Its address has more than an equal share of `max` descriptors, if somebody with another address wants one, too: by
+ * two at least, so that who comes from thousands of addresses drives nobody out who has as few connections as he.
+ */
 bool clients_has_surplus(const struct clients *c, const struct client_member *m, size_t max);
 /* How many have not asked anything. */
 size_t clients_fresh(const struct clients *c);
 /* Who has to go when at most `max` (0: any number) of those may stay and `newcomer` has come; NULL: nobody. */
 struct client_member *clients_surplus(const struct clients *c, const struct client_member *newcomer, size_t max);
+/* The oldest of those, as far as a short look sees, whose address has a surplus of all descriptors; NULL: none. */
+struct client_member *clients_silent_surplus(const struct clients *c, size_t max);
 
 #endif

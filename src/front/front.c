@@ -23,6 +23,7 @@ enum {
     FRESH_ALWAYS = 64,     /* silent connections that a low max_connections does not forbid */
     FULL_LOOK_MS = 100,    /* at max_connections, for one that has become idle */
     FULL_SEARCHED = 32,    /* connections in one such look */
+    FULL_SILENT_US = 1000000,
 };
 
 /* A line that is written now and then; what has happened meanwhile is told when its time is over. */
@@ -116,11 +117,17 @@ static bool is_between_requests(const struct front_conn *fc)
     return fc->requests > 0 && !fc->upgraded && stream_unsent(fc->stream) == 0 && fc->ops->idle(fc->protocol);
 }
 
+/* Nor is any of its last answer on its way: a window update to a closed socket would cost the client the rest of it. */
+static bool is_idle(const struct front_conn *fc)
+{
+    return is_between_requests(fc) && stream_unacknowledged(fc->stream) == 0;
+}
+
 /*
  * Who asks now and then and keeps many connections must not keep others out: one that is idle, of an address that has
  * more than its share, makes room. Who is looked at and may stay comes last next time.
  */
-static void end_idle(struct front *f)
+static bool end_idle(struct front *f)
 {
     size_t looks = f->host.conns.count < FULL_SEARCHED ? f->host.conns.count : FULL_SEARCHED;
     struct list_node *n;
@@ -128,13 +135,24 @@ static void end_idle(struct front *f)
     for (; looks > 0 && (n = list_first(&f->host.conns)) != NULL; looks--) {
         struct front_conn *fc = list_entry(n, struct front_conn, node);
 
-        if (is_between_requests(fc) && clients_has_surplus(f->host.clients, &fc->client, f->max_connections)) {
+        if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections) && is_idle(fc)) {
             front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
-            return;
+            return true;
         }
         list_remove(&f->host.conns, n);
         list_push_back(&f->host.conns, n);
     }
+    return false;
+}
+
+/* Nor who never asks. Whoever has just come is given the time to. */
+static void end_silent(struct front *f)
+{
+    struct client_member *m = clients_silent_surplus(f->host.clients, f->max_connections);
+    struct front_conn *fc = m != NULL ? list_entry(m, struct front_conn, client) : NULL;
+
+    if (fc != NULL && clock_us() - fc->accepted_us >= FULL_SILENT_US)
+        front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
 }
 
 static void make_place(void *arg)
@@ -144,7 +162,8 @@ static void make_place(void *arg)
     if (f->listeners == NULL || f->held || !is_full(f))
         return;
     loop_timer_set(f->full_look, FULL_LOOK_MS);
-    end_idle(f);
+    if (!end_idle(f))
+        end_silent(f);
 }
 
 /* Leaves new connections in the kernel's queue while there are as many as may be. */

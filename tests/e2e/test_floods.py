@@ -10,10 +10,12 @@ enough, and it says how long they waited, before and in the flood.  Nothing is a
 
 import os
 import shutil
+import socket
 import subprocess
 
 import crowd
 import fixture
+import rawh2
 from crowd import Flood, Others
 from fixture import check, equal, until
 from watchload import allow_descriptors
@@ -251,26 +253,38 @@ def test_request_limit(world):
 
 
 def test_all_places(world):
-    """one address with as many idle connections as there may be: others come in, and whose request is under way stays"""
+    """one address with as many idle or silent connections as there may be: others come in, and whose request is under way stays"""
     proxy = world.proxies["a"]
     places = 20
     mark = proxy.reload({"max-connections": places})
     proxy.await_log("Reloaded", mark)
     before = closed(proxy, "crowded_out")
-    held = [world.client(user=None) for _ in range(places - 1)]
+    two = rawh2.RawH2(world.client(user=None, alpn=("h2",)))
+    two.whole(two.request("GET", "/version"))
+    held = [world.client(user=None) for _ in range(places - 2)]
     for client in held:
         equal(client.ask("GET", "/version").status, 200, "the first request of one of many")
     watch = world.client(source="127.0.0.8")
     watch.request("GET", MAPS + "?watch=true")
     equal(watch.final_head().status, 200, "a watch that takes the last place")
-    for _ in range(3):
+    for _ in range(places):
         with world.client(source="127.0.0.9") as other:
             equal(other.ask("GET", MAPS).status, 200, "a client from elsewhere")
     check(closed(proxy, "crowded_out") > before, "nobody had to go")
+    two.until(lambda: two.goaway is not None)
+    equal(two.goaway, rawh2.NO_ERROR, "the oldest is told")
+    for client in (two.conn, *held):
+        client.close()
+    until(lambda: metric(proxy, "connections") <= 4, "them to be gone", PATIENCE)
+    before = closed(proxy, "crowded_out")
+    silent = [socket.create_connection(proxy.address) for _ in range(places)]
+    with world.client(source="127.0.0.9") as other:
+        equal(other.ask("GET", MAPS).status, 200, "a client from elsewhere, beside as many silent ones")
+    check(closed(proxy, "crowded_out") > before, "none of the silent had to go")
     mark = proxy.reload({"max-connections": 50000})
     proxy.await_log("Reloaded", mark)
     check(watch.quiet() or watch.left is None, "the watch has ended")
-    for client in (watch, *held):
+    for client in (watch, *silent):
         client.close()
 
 

@@ -92,7 +92,7 @@ static void test_many_addresses(void)
     clients_free(c);
 }
 
-/* Of six descriptors with three addresses, and one to come, two would be a share. */
+/* Of six descriptors with three addresses, and one to come, one would be a share. */
 static void test_shares(void)
 {
     struct clients *c = clients_new(NULL);
@@ -104,10 +104,35 @@ static void test_shares(void)
     ok(!clients_has_surplus(c, &members[0], 6), "one is no more than a share");
     ok(clients_has_surplus(c, &members[5], 6), "four are");
     ok(!clients_has_surplus(c, &members[5], 16), "but not of so many");
+    ok(clients_silent_surplus(c, 6) == &members[2], "the oldest of the four that has asked nothing");
+    clients_asked(c, &members[2]);
+    ok(clients_silent_surplus(c, 6) == &members[3], "is the next when that asks");
+    for (size_t i = 3; i < 6; i++)
+        clients_asked(c, &members[i]);
+    ok(clients_silent_surplus(c, 6) == NULL, "and there is none when all have");
     clients_leave(c, &members[5]);
     clients_leave(c, &members[4]);
-    clients_leave(c, &members[3]);
-    ok(!clients_has_surplus(c, &members[2], 6), "nor when others of it have left");
+    ok(!clients_has_surplus(c, &members[2], 6), "nor is one more than a share a surplus");
+    leave_all(c);
+    clients_free(c);
+}
+
+/* A share may be less than one: then who comes from thousands of addresses must not drive out who has one connection.
+ */
+static void test_small_shares(void)
+{
+    struct clients *c = clients_new(NULL);
+    char ip[48];
+
+    for (size_t i = 0; i < 100; i++) {
+        snprintf(ip, sizeof(ip), "10.0.1.%zu", i);
+        enter(c, i, ip);
+    }
+    ok(!clients_has_surplus(c, &members[0], 100), "one each is nobody's surplus");
+    ok(clients_silent_surplus(c, 100) == NULL, "nor that of who is silent");
+    enter(c, 100, "10.0.1.99");
+    ok(clients_has_surplus(c, &members[100], 100), "two are");
+    ok(clients_silent_surplus(c, 100) == NULL, "but a short look does not see them");
     leave_all(c);
     clients_free(c);
 }
@@ -161,6 +186,7 @@ int main(void)
     test_surplus();
     test_many_addresses();
     test_shares();
+    test_small_shares();
     test_no_memory();
     behind_another();
     return tap_end();
