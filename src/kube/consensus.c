@@ -185,7 +185,7 @@ static bool lay_all(size_t n, const struct consensus_list *lists, size_t n_lists
     return true;
 }
 
-/* ----  ---- */
+/* ---- the order ---- */
 
 /* Rules 1 and 2; *placed: fewer than n on a cycle. */
 static bool order_unless_cyclic(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,

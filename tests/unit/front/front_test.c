@@ -104,11 +104,9 @@ static void test_connection_limit(struct world *w)
     ok(world_empty(w), "over");
 }
 
-/* Who once has asked something could keep all places, and everybody else out. */
-static void test_idle_ones_make_room(struct world *w)
+/* Two of the three that may be there have a request under way. */
+static void start_with_two_busy(struct world *w, struct client busy[2])
 {
-    struct client busy[2], c[3];
-
     w->opts.max_connections = 3;
     world_start(w);
     for (unsigned i = 0; i < 2; i++) {
@@ -116,6 +114,14 @@ static void test_idle_ones_make_room(struct world *w)
         client_ask(&busy[i], "/held");
         ok(world_handled(w, i + 1), "%u with a request", i + 1);
     }
+}
+
+/* Who once has asked something could keep all places, and everybody else out. */
+static void test_idle_ones_make_room(struct world *w)
+{
+    struct client busy[2], c[3];
+
+    start_with_two_busy(w, busy);
     client_open(w, &c[0]);
     client_ask(&c[0], "/sync");
     ok(client_ends_in(&c[0], "sync"), "and an answered one are as many as may be");
@@ -148,13 +154,7 @@ static void test_untaken_answers_stay(struct world *w)
     struct client busy[2], slow, c;
 
     memset(long_answer, 'z', sizeof(long_answer) - 1);
-    w->opts.max_connections = 3;
-    world_start(w);
-    for (unsigned i = 0; i < 2; i++) {
-        client_open(w, &busy[i]);
-        client_ask(&busy[i], "/held");
-        ok(world_handled(w, i + 1), "%u with a request", i + 1);
-    }
+    start_with_two_busy(w, busy);
     client_open(w, &slow);
     client_ask(&slow, "/held");
     ok(world_handled(w, 3), "and one that is slow");

@@ -305,24 +305,28 @@ static void test_stall_full_record(struct loop *l)
     leave(l, &v);
 }
 
-static void test_stall_small_records(struct loop *l)
+static void send_in_one_segment(struct loop *l, struct visit *v, size_t all, size_t record)
 {
-    struct visit v = {.server = {.discard = true, .check = true}};
-    BIO *segment = BIO_new(BIO_s_mem());
-    BIO *socket;
+    BIO *segment = BIO_new(BIO_s_mem()), *socket = SSL_get_wbio(v->ssl);
     char *bytes;
     long n;
 
-    visit(l, &v, NULL, 0, NULL);
-    socket = SSL_get_wbio(v.ssl);
     BIO_up_ref(socket);
-    SSL_set0_wbio(v.ssl, segment);
-    bare_write(l, v.ssl, 0, 300, 100);
+    SSL_set0_wbio(v->ssl, segment);
+    bare_write(l, v->ssl, 0, all, record);
     n = BIO_get_mem_data(segment, &bytes);
-    is_int(send(v.fd, bytes, (size_t)n, 0), n, "three small records in one segment");
+    is_int(send(v->fd, bytes, (size_t)n, 0), n, "%zu bytes in one segment, %zu in each record", all, record);
+    SSL_set0_wbio(v->ssl, socket);
+}
+
+static void test_stall_small_records(struct loop *l)
+{
+    struct visit v = {.server = {.discard = true, .check = true}};
+
+    visit(l, &v, NULL, 0, NULL);
+    send_in_one_segment(l, &v, 300, 100);
     ok(run_until(l, v.server.got_bytes == 300), "all three are read");
     ok(!v.server.mismatch, "in order");
-    SSL_set0_wbio(v.ssl, socket);
     leave(l, &v);
 }
 
@@ -343,18 +347,10 @@ static void test_tiny_records(struct loop *l)
 {
     struct visit v = {.server = {.discard = true, .check = true, .hook = note_most}};
     uint64_t give_up = deadline();
-    BIO *segment = BIO_new(BIO_s_mem()), *socket;
-    char *bytes;
-    long n;
 
     visit(l, &v, NULL, 0, NULL);
     most_seen = most_at_once = 0;
-    socket = SSL_get_wbio(v.ssl);
-    BIO_up_ref(socket);
-    SSL_set0_wbio(v.ssl, segment);
-    bare_write(l, v.ssl, 0, 2000, 1);
-    n = BIO_get_mem_data(segment, &bytes);
-    is_int(send(v.fd, bytes, (size_t)n, 0), n, "2000 records of a byte in one segment");
+    send_in_one_segment(l, &v, 2000, 1);
     while (v.server.got_bytes < 2000 && !passed(give_up)) {
         loop_run_once(l, 1);
         stream_resume(v.server.s, STREAM_PAUSE_BODY);
@@ -362,7 +358,6 @@ static void test_tiny_records(struct loop *l)
     is_u64(v.server.got_bytes, 2000, "all are read");
     ok(!v.server.mismatch, "in order");
     ok(most_at_once <= 64, "but not at once: %llu of them at most", (unsigned long long)most_at_once);
-    SSL_set0_wbio(v.ssl, socket);
     leave(l, &v);
 }
 
