@@ -22,7 +22,7 @@ enum {
     SAID_AGAIN_MS = 20000, /* between two lines about what clients can bring about as often as they like */
     FRESH_ALWAYS = 64,     /* silent connections that a low max_connections does not forbid */
     FULL_LOOK_MS = 100,    /* at max_connections, for one that has become idle */
-    FULL_SEARCHED = 32,    /* connections in one such look */
+    FULL_SEARCHED = 32,    /* idle connections in one such look */
     FULL_SILENT_US = 1000000,
 };
 
@@ -114,11 +114,13 @@ static bool is_full(const struct front *f)
 
 static bool is_between_requests(const struct front_conn *fc)
 {
-    return fc->requests > 0 && !fc->upgraded && stream_unsent(fc->stream) == 0 && fc->ops->idle(fc->protocol);
+    return list_linked(&fc->idle) && stream_unsent(fc->stream) == 0;
 }
 
-/* Nor is any of its last answer on its way: a window update to a closed socket would cost the client the rest of it. */
-static bool is_idle(const struct front_conn *fc)
+/*
+ * Nor is any of its last answer on its way: a window update to a closed socket would cost the client the rest of it.
+ */
+static bool may_end(const struct front_conn *fc)
 {
     return is_between_requests(fc) && stream_unacknowledged(fc->stream) == 0;
 }
@@ -129,30 +131,30 @@ static bool is_idle(const struct front_conn *fc)
  */
 static bool end_idle(struct front *f)
 {
-    size_t looks = f->host.conns.count < FULL_SEARCHED ? f->host.conns.count : FULL_SEARCHED;
-    struct list_node *n;
+    struct list *idle = &f->host.idle;
 
-    for (; looks > 0 && (n = list_first(&f->host.conns)) != NULL; looks--) {
-        struct front_conn *fc = list_entry(n, struct front_conn, node);
+    for (size_t looks = idle->count < FULL_SEARCHED ? idle->count : FULL_SEARCHED; looks > 0; looks--) {
+        struct front_conn *fc = list_entry(list_pop_front(idle), struct front_conn, idle);
 
-        if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections) && is_idle(fc)) {
+        list_push_back(idle, &fc->idle);
+        if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections) && may_end(fc)) {
             front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
             return true;
         }
-        list_remove(&f->host.conns, n);
-        list_push_back(&f->host.conns, n);
     }
     return false;
 }
 
 /* Nor who never asks. Whoever has just come is given the time to. */
-static void end_silent(struct front *f)
+static bool end_silent(struct front *f)
 {
     struct client_member *m = clients_silent_surplus(f->host.clients, f->max_connections);
     struct front_conn *fc = m != NULL ? list_entry(m, struct front_conn, client) : NULL;
 
-    if (fc != NULL && clock_us() - fc->accepted_us >= FULL_SILENT_US)
-        front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
+    if (fc == NULL || clock_us() - fc->accepted_us < FULL_SILENT_US)
+        return false;
+    front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
+    return true;
 }
 
 static void make_place(void *arg)
@@ -163,7 +165,7 @@ static void make_place(void *arg)
         return;
     loop_timer_set(f->full_look, FULL_LOOK_MS);
     if (!end_idle(f))
-        end_silent(f);
+        (void)end_silent(f);
 }
 
 /* Leaves new connections in the kernel's queue while there are as many as may be. */
@@ -461,6 +463,7 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     buf_init(&f->host.scratch, SCRATCH_BYTES);
     f->host.arenas.ceiling = LIMIT_EXCHANGE_ARENA;
     list_init(&f->host.conns);
+    list_init(&f->host.idle);
     list_init(&f->host.leaving);
     f->host.on_left = check_drained;
     f->host.on_closed = on_closed;

@@ -75,6 +75,15 @@ uint64_t front_conn_count_request(struct front_conn *fc)
     return fc->requests;
 }
 
+void front_conn_idle(struct front_conn *fc, bool idle)
+{
+    idle = idle && fc->requests > 0;
+    if (idle && !list_linked(&fc->idle))
+        list_push_back(&fc->host->idle, &fc->idle);
+    else if (!idle && list_linked(&fc->idle))
+        list_remove(&fc->host->idle, &fc->idle);
+}
+
 bool front_conn_must_wait(const struct front_conn *fc)
 {
     return memory_refuses(&fc->memory);
@@ -86,6 +95,7 @@ static void leave(struct front_conn *fc, enum front_close reason)
 {
     struct front_host *h = fc->host;
 
+    front_conn_idle(fc, false);
     list_remove(&h->conns, &fc->node);
     list_push_back(&h->leaving, &fc->node);
     fc->upgraded = reason == FRONT_CLOSE_UPGRADED;

@@ -29,6 +29,7 @@ struct front_host {
     struct clients *clients;
     struct memory *memory;
     struct list conns;   /* being served */
+    struct list idle;    /* those of them that have asked something and are through with it, the longest idle first */
     struct list leaving; /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
     /* One has left `conns`; one has left `leaving`, its descriptor is closed. */
     void (*on_left)(struct front_host *h);
@@ -61,8 +62,6 @@ struct front_conn_ops {
     void (*drain)(void *protocol);
     /* Has asked something and is not through with it, or may be about to ask: a drain waits for it. */
     bool (*busy)(const void *protocol);
-    /* Nothing is asked of it, not even in part. */
-    bool (*idle)(const void *protocol);
     /* Close within this call; why: for the proxy, if it has an exchange. */
     void (*shut)(void *protocol, const char *why, enum front_close reason);
 };
@@ -70,6 +69,7 @@ struct front_conn_ops {
 /* One accepted connection, on one of its front's lists until its descriptor is closed. */
 struct front_conn {
     struct list_node node;
+    struct list_node idle;
     struct front_host *host;
     struct stream *stream;
     const struct front_conn_ops *ops; /* NULL during the handshake */
@@ -100,6 +100,8 @@ void front_conn_disown(struct front_conn *fc);
  * judged now, whatever it was worth when the connection began.
  */
 uint64_t front_conn_count_request(struct front_conn *fc);
+/* By its protocol, as often as it likes: nothing is asked of it, not even in part; or something is. */
+void front_conn_idle(struct front_conn *fc, bool idle);
 /* Clients hold so much that this one may not ask for more now: 429. */
 bool front_conn_must_wait(const struct front_conn *fc);
 /* The only way out: closes the stream, logs and counts the reason. The front_conn is dead to the protocol then. */

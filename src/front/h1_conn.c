@@ -394,17 +394,12 @@ static bool busy(const void *protocol)
     return c->fc->requests > 0 && c->state != H1_CLOSED;
 }
 
-static bool idle(const void *protocol)
-{
-    return ((const struct h1_conn *)protocol)->state == H1_AWAITING;
-}
-
 static void shut(void *protocol, const char *why, enum front_close reason)
 {
     end_exchange(protocol, why, reason);
 }
 
-static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .idle = idle, .shut = shut};
+static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .shut = shut};
 
 bool h1_conn_start(struct front_conn *fc)
 {

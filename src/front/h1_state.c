@@ -62,6 +62,7 @@ void h1_conn_move(struct h1_conn *c, enum h1_state to)
     uint64_t ms = timeout_of(c, to);
 
     state_move(&states, &c->state, to);
+    front_conn_idle(c->fc, to == H1_AWAITING);
     if (keep_timer)
         return;
     if (ms == 0)

@@ -455,11 +455,6 @@ static bool busy(const void *protocol)
     return c->state == H2_ANNOUNCED || c->state == H2_PARTED;
 }
 
-static bool idle(const void *protocol)
-{
-    return ((const struct h2_conn *)protocol)->streams.count == 0;
-}
-
 /* The front calls this from events of its own, never from inside of nghttp2: send_output() holds that. */
 static void shut(void *protocol, const char *why, enum front_close reason)
 {
@@ -471,7 +466,7 @@ static void shut(void *protocol, const char *why, enum front_close reason)
     settle(c);
 }
 
-static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .idle = idle, .shut = shut};
+static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .shut = shut};
 
 bool h2_conn_start(struct front_conn *fc)
 {

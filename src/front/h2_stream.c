@@ -102,6 +102,7 @@ struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id, const struct exch
         .connection_id = c->fc->id,
     };
     list_push_back(&c->streams, &st->node);
+    front_conn_idle(c->fc, false);
     return st;
 }
 
@@ -124,6 +125,7 @@ void h2_stream_free_later(struct h2_stream *st)
     c->n_waiting -= st->waiting;
     st->waiting = false;
     list_remove(&c->streams, &st->node);
+    front_conn_idle(c->fc, c->streams.count == 0 && c->state != H2_CLOSED);
     if (list_linked(&st->woken))
         list_remove(&c->woken, &st->woken);
     lifetime_retire(&st->life, free_stream, st);

@@ -47,6 +47,11 @@ bool front_conn_must_wait(const struct front_conn *fc)
     return memory_refuses(&fc->memory);
 }
 
+void front_conn_idle(struct front_conn *fc, bool idle)
+{
+    must_hold(!idle || !scene_of(fc)->closed);
+}
+
 void front_conn_give_away(struct front_conn *fc)
 {
     (void)fc;

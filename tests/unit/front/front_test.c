@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -172,6 +173,57 @@ static void test_untaken_answers_stay(struct world *w)
     client_close(&c, STREAM_CLOSE_NOW);
     client_close(&slow, STREAM_CLOSE_NOW);
     for (int i = 0; i < 2; i++)
+        client_close(&busy[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+static int connect_raw(struct world *w)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)front_port(w->front)),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+        tap_bail("connect");
+    return fd;
+}
+
+/* A GET of /sync that is answered, of which the client's kernel tells at once that it has the answer. */
+static void raw_asks(struct world *w, int fd)
+{
+    static const char request[] = "GET /sync HTTP/1.1\r\nHost: h\r\n\r\n";
+    char got[1024];
+    int yes = 1;
+
+    is_int(send(fd, request, strlen(request), 0), (long long)strlen(request), "one asks");
+    while (recv(fd, got, sizeof(got), MSG_DONTWAIT) < 0)
+        loop_run_once(w->loop, 20);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof(yes));
+}
+
+/* However many others have requests under way: there is no search for it. */
+static void test_idle_one_among_many(struct world *w)
+{
+    enum { BUSY = 40 };
+    struct client busy[BUSY];
+    int idle;
+
+    if (w->client_tls != NULL)
+        return;
+    world_start(w);
+    for (unsigned i = 0; i < BUSY; i++) {
+        client_open(w, &busy[i]);
+        client_ask(&busy[i], "/held");
+        world_handled(w, i + 1);
+    }
+    idle = connect_raw(w);
+    raw_asks(w, idle);
+    w->opts.max_connections = BUSY + 1;
+    front_update(w->front, &w->opts);
+    is_double(world_closed(w, "crowded_out"), 1, "the one that is idle makes room at once");
+    close(idle);
+    for (int i = 0; i < BUSY; i++)
         client_close(&busy[i], STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
 }
@@ -353,18 +405,6 @@ static void test_drain(struct world *w)
     client_close(&again, STREAM_CLOSE_NOW);
     client_close(&fresh, STREAM_CLOSE_NOW);
     client_close(&late, STREAM_CLOSE_NOW);
-}
-
-static int connect_raw(struct world *w)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)front_port(w->front)),
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
-        tap_bail("connect");
-    return fd;
 }
 
 /* Each of them has half a minute for a head, or ten seconds for a handshake, when nobody drains. */
@@ -769,6 +809,7 @@ static const struct world_story stories[] = {
     {"client limit", test_client_limit},
     {"connection limit", test_connection_limit},
     {"idle ones make room", test_idle_ones_make_room},
+    {"an idle one among many", test_idle_one_among_many},
     {"untaken answers stay", test_untaken_answers_stay},
     {"silent ones make room", test_silent_ones_make_room},
     {"silent clients", test_silent_clients},

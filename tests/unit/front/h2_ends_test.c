@@ -2,8 +2,10 @@
 /* How HTTP/2 requests and connections end: resets, time, drain, lack of memory. */
 #include "unit/front/h2_kit.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
@@ -635,6 +637,56 @@ static void test_no_memory_for_a_head(struct kit *k)
     ok(seen, "seen");
 }
 
+/* ---- room at the limit ---- */
+
+static int connect_silent(struct kit *k)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)front_port(k->w.front)),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+        tap_bail("connect");
+    return fd;
+}
+
+static void limit_connections(struct kit *k, size_t max)
+{
+    k->w.opts.max_connections = max;
+    front_update(k->w.front, &k->w.opts);
+}
+
+static void test_idle_one_makes_room(struct kit *k)
+{
+    int silent[2];
+    struct req *r;
+
+    kit_connect(k, false, false);
+    kit_get(k, "/x");
+    r = kit_get(k, "/x");
+    kit_held(k, 2);
+    for (int i = 0; i < 2; i++)
+        silent[i] = connect_silent(k);
+    kit_settle(k);
+    is_u64(front_connections(k->w.front), 3, "with two others there are three");
+    limit_connections(k, 3);
+    kit_reply(&k->held[0], 200, "one");
+    kit_settle(k);
+    limit_connections(k, 0);
+    limit_connections(k, 3);
+    is_double(world_closed(&k->w, "crowded_out"), 0, "with a request under way nobody makes room");
+    limit_connections(k, 0);
+    kit_reply(&k->held[1], 200, "two");
+    ok(kit_closed(k, r), "when the last of them is answered");
+    limit_connections(k, 3);
+    ok(kit_ended(k), "the connection is idle, and does");
+    is_double(world_closed(&k->w, "crowded_out"), 1, "counted");
+    is_int(k->goaways, 1, "its client is told");
+    for (int i = 0; i < 2; i++)
+        close(silent[i]);
+}
+
 static const struct kit_story stories[] = {
     {"client resets", test_client_resets},
     {"aborts", test_aborts},
@@ -657,6 +709,7 @@ static const struct kit_story stories[] = {
     {"free while busy", test_free_busy},
     {"request limit", test_request_limit},
     {"sent away", test_sent_away},
+    {"idle one makes room", test_idle_one_makes_room},
     {"ping", test_ping},
     {"no memory", test_no_memory},
     {"no memory for a head", test_no_memory_for_a_head},
