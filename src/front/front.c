@@ -43,6 +43,7 @@ struct front {
     unsigned port;
     bool paused; /* the listener: max_connections, or held */
     bool held;
+    bool crowded; /* at max_connections nobody could be ended: that is said */
     struct rare_line full, headerless, greedy;
     struct loop_timer *untold; /* of these */
     struct loop_timer *full_look;
@@ -119,10 +120,11 @@ static bool is_between_requests(const struct front_conn *fc)
 
 /*
  * Nor is any of its last answer on its way: a window update to a closed socket would cost the client the rest of it.
+ * Nor is there a request that has come and is not read.
  */
 static bool may_end(const struct front_conn *fc)
 {
-    return is_between_requests(fc) && stream_unacknowledged(fc->stream) == 0;
+    return is_between_requests(fc) && stream_unacknowledged(fc->stream) == 0 && stream_is_quiet(fc->stream);
 }
 
 /*
@@ -164,8 +166,10 @@ static void make_place(void *arg)
     if (f->listeners == NULL || f->held || !is_full(f))
         return;
     loop_timer_set(f->full_look, FULL_LOOK_MS);
-    if (!end_idle(f))
-        (void)end_silent(f);
+    if (end_idle(f) || end_silent(f) || f->crowded)
+        return;
+    f->crowded = true;
+    say_full(f);
 }
 
 /* Leaves new connections in the kernel's queue while there are as many as may be. */
@@ -176,13 +180,12 @@ static void regulate(struct front *f)
     if (f->listeners == NULL || (full || f->held) == f->paused)
         return;
     f->paused = full || f->held;
-    if (full) {
-        say_full(f);
+    if (full)
         make_place(f);
-    }
     if (f->paused) {
         listeners_pause(f->listeners);
     } else {
+        f->crowded = false;
         listeners_resume(f->listeners);
     }
 }

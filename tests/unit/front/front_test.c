@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -102,157 +101,6 @@ static void test_connection_limit(struct world *w)
     is_int(c[1].end, CLIENT_OPEN, "whose request is under way has stayed");
     for (int i = 1; i < 4; i++)
         client_close(&c[i], STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-}
-
-/* Two of the three that may be there have a request under way. */
-static void start_with_two_busy(struct world *w, struct client busy[2])
-{
-    w->opts.max_connections = 3;
-    world_start(w);
-    for (unsigned i = 0; i < 2; i++) {
-        client_open(w, &busy[i]);
-        client_ask(&busy[i], "/held");
-        ok(world_handled(w, i + 1), "%u with a request", i + 1);
-    }
-}
-
-/* Who once has asked something could keep all places, and everybody else out. */
-static void test_idle_ones_make_room(struct world *w)
-{
-    struct client busy[2], c[3];
-
-    start_with_two_busy(w, busy);
-    client_open(w, &c[0]);
-    client_ask(&c[0], "/sync");
-    ok(client_ends_in(&c[0], "sync"), "and an answered one are as many as may be");
-    client_start(w, &c[1]);
-    client_ask(&c[1], "/held");
-    ok(world_handled(w, 4), "one more comes in");
-    ok(client_ended(&c[0]) != CLIENT_OPEN, "for whom the idle one has to go");
-    is_double(world_closed(w, "crowded_out"), 1, "counted");
-    client_start(w, &c[2]);
-    client_ask(&c[2], "/sync");
-    world_settle(w);
-    is_u64(buf_len(&c[2].in), 0, "while all have requests under way nobody has to");
-    respond_whole(w, 200, "late");
-    ok(client_ends_in(&c[1], "late"), "until one is answered");
-    ok(client_ends_in(&c[2], "sync"), "then the next comes in");
-    ok(client_ended(&c[1]) != CLIENT_OPEN, "in its place");
-    for (int i = 0; i < 2; i++) {
-        is_int(busy[i].end, CLIENT_OPEN, "who was first has stayed all the time");
-        client_close(&busy[i], STREAM_CLOSE_NOW);
-    }
-    for (int i = 0; i < 3; i++)
-        client_close(&c[i], STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-}
-
-/* With HTTP/2 a window update for the rest of it would meet a closed socket, and the kernel drop that rest. */
-static void test_untaken_answers_stay(struct world *w)
-{
-    static char long_answer[400 << 10];
-    struct client busy[2], slow, c;
-
-    memset(long_answer, 'z', sizeof(long_answer) - 1);
-    start_with_two_busy(w, busy);
-    client_open(w, &slow);
-    client_ask(&slow, "/held");
-    ok(world_handled(w, 3), "and one that is slow");
-    stream_pause(slow.s, STREAM_PAUSE_LIMIT);
-    respond_whole(w, 200, long_answer);
-    client_start(w, &c);
-    client_ask(&c, "/sync");
-    for (int i = 0; i < 20; i++)
-        loop_run_once(w->loop, 20);
-    is_double(world_closed(w, "crowded_out"), 0, "whose answer is on its way does not have to go");
-    stream_resume(slow.s, STREAM_PAUSE_LIMIT);
-    ok(client_ends_in(&c, "sync"), "once it is there it makes room");
-    is_int(client_ended(&slow), CLIENT_EOF, "its client sees the end");
-    ok(buf_len(&slow.in) > sizeof(long_answer), "and has got all of it");
-    client_close(&c, STREAM_CLOSE_NOW);
-    client_close(&slow, STREAM_CLOSE_NOW);
-    for (int i = 0; i < 2; i++)
-        client_close(&busy[i], STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-}
-
-static int connect_raw(struct world *w)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)front_port(w->front)),
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
-        tap_bail("connect");
-    return fd;
-}
-
-/* A GET of /sync that is answered, of which the client's kernel tells at once that it has the answer. */
-static void raw_asks(struct world *w, int fd)
-{
-    static const char request[] = "GET /sync HTTP/1.1\r\nHost: h\r\n\r\n";
-    char got[1024];
-    int yes = 1;
-
-    is_int(send(fd, request, strlen(request), 0), (long long)strlen(request), "one asks");
-    while (recv(fd, got, sizeof(got), MSG_DONTWAIT) < 0)
-        loop_run_once(w->loop, 20);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof(yes));
-}
-
-/* However many others have requests under way: there is no search for it. */
-static void test_idle_one_among_many(struct world *w)
-{
-    enum { BUSY = 40 };
-    struct client busy[BUSY];
-    int idle;
-
-    if (w->client_tls != NULL)
-        return;
-    world_start(w);
-    for (unsigned i = 0; i < BUSY; i++) {
-        client_open(w, &busy[i]);
-        client_ask(&busy[i], "/held");
-        world_handled(w, i + 1);
-    }
-    idle = connect_raw(w);
-    raw_asks(w, idle);
-    w->opts.max_connections = BUSY + 1;
-    front_update(w->front, &w->opts);
-    is_double(world_closed(w, "crowded_out"), 1, "the one that is idle makes room at once");
-    close(idle);
-    for (int i = 0; i < BUSY; i++)
-        client_close(&busy[i], STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-}
-
-/* Nor may who asks nothing, as long as there may be some of those. */
-static void test_silent_ones_make_room(struct world *w)
-{
-    struct client silent[3], c;
-
-    w->opts.max_connections = 3;
-    world_start(w);
-    clock_fake(clock_us(), clock_wall_us());
-    client_open(w, &silent[0]);
-    clock_fake(clock_us() + 500000, clock_wall_us());
-    for (int i = 1; i < 3; i++)
-        client_open(w, &silent[i]);
-    client_start(w, &c);
-    client_ask(&c, "/sync");
-    world_settle(w);
-    is_double(world_closed(w, "crowded_out"), 0, "who has just come may be about to ask");
-    clock_fake(clock_us() + 500000, clock_wall_us());
-    ok(client_ends_in(&c, "sync"), "who has not in a second makes room");
-    ok(client_ended(&silent[0]) != CLIENT_OPEN, "the oldest");
-    is_double(world_closed(w, "crowded_out"), 1, "alone");
-    is_int(silent[1].end, CLIENT_OPEN, "not who came half a second later");
-    clock_real();
-    client_close(&c, STREAM_CLOSE_NOW);
-    for (int i = 0; i < 3; i++)
-        client_close(&silent[i], STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
 }
 
@@ -414,7 +262,7 @@ static void test_drain_unfinished(struct world *w)
     int drained = 0, raw;
 
     world_start(w);
-    raw = connect_raw(w);
+    raw = client_raw(w);
     client_open(w, &silent);
     client_open(w, &begun);
     client_send(&begun, "GET / HT");
@@ -808,10 +656,6 @@ static const struct world_story stories[] = {
     {"sent away", test_sent_away},
     {"client limit", test_client_limit},
     {"connection limit", test_connection_limit},
-    {"idle ones make room", test_idle_ones_make_room},
-    {"an idle one among many", test_idle_one_among_many},
-    {"untaken answers stay", test_untaken_answers_stay},
-    {"silent ones make room", test_silent_ones_make_room},
     {"silent clients", test_silent_clients},
     {"half-open handshakes", test_half_open},
     {"a tunnel counts", test_tunnel_counts},

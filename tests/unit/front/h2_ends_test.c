@@ -2,7 +2,6 @@
 /* How HTTP/2 requests and connections end: resets, time, drain, lack of memory. */
 #include "unit/front/h2_kit.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -639,18 +638,6 @@ static void test_no_memory_for_a_head(struct kit *k)
 
 /* ---- room at the limit ---- */
 
-static int connect_silent(struct kit *k)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)front_port(k->w.front)),
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
-        tap_bail("connect");
-    return fd;
-}
-
 static void limit_connections(struct kit *k, size_t max)
 {
     k->w.opts.max_connections = max;
@@ -667,7 +654,7 @@ static void test_idle_one_makes_room(struct kit *k)
     r = kit_get(k, "/x");
     kit_held(k, 2);
     for (int i = 0; i < 2; i++)
-        silent[i] = connect_silent(k);
+        silent[i] = client_raw(&k->w);
     kit_settle(k);
     is_u64(front_connections(k->w.front), 3, "with two others there are three");
     limit_connections(k, 3);

@@ -373,6 +373,18 @@ void client_send_bytes(struct client *c, struct slice bytes)
         c->end = CLIENT_BROKEN;
 }
 
+int client_raw(struct world *w)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)front_port(w->front)),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+        tap_bail("connect");
+    return fd;
+}
+
 void client_send(struct client *c, const char *text)
 {
     client_send_bytes(c, slice_str(text));

@@ -68,6 +68,8 @@ const char *world_sunk(struct world *w);
 void client_open(struct world *w, struct client *c);
 /* Connects without waiting. */
 void client_start(struct world *w, struct client *c);
+/* Connects without waiting, as a descriptor. */
+int client_raw(struct world *w);
 void client_send(struct client *c, const char *text);
 void client_send_bytes(struct client *c, struct slice bytes);
 /* A GET without fields but Host. */
