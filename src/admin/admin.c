@@ -71,8 +71,8 @@ struct call {
 
 /* ---- the pages ---- */
 
-static const char *const paths[] = {"/flagz",        "/healthz", "/livez",   "/metrics",
-                                    "/metrics/slis", "/readyz",  "/statusz", NULL};
+/* In /statusz, which has only the first part of each, as kube-apiserver's. */
+static const char *const paths[] = {"/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", NULL};
 
 /* NULL: that is no path of metrics. */
 static struct metrics *metrics_at(const struct admin *a, struct slice path)

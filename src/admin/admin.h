@@ -31,7 +31,7 @@ struct admin_opts {
     const char *version;
     struct metrics *metrics;
     struct health *health;
-    /* The effective options, for /flagz: calls each() for every one. */
+    /* The effective options, for /flagz: calls each() for every one, in the order of names. */
     void (*flags)(admin_flag_fn *each, void *each_arg, void *arg);
     /* Collects the state that / and /statusz show; the admin listener ends it. False when out of memory. */
     bool (*status)(struct status *out, void *arg);

@@ -115,7 +115,7 @@ static void begin_text(struct buf *out, enum zpage which)
 {
     buf_printf(out,
                "\nmvproxy %s\nWarning: This endpoint is not meant to be machine parseable, has no formatting "
-               "compatibility guarantees and is for debugging purposes only.\n\n",
+               "compatibility guarantees and is for debugging purposes only.\n",
                names[which]);
 }
 
@@ -184,7 +184,7 @@ static void statusz_text(struct buf *out, const struct statusz *s)
 
     gmtime_r(&t, &tm);
     strftime(text, sizeof(text), "%a %b %e %H:%M:%S UTC %Y", &tm);
-    buf_printf(out, "Started: %s\nUp: %llu hr %02llu min %02llu sec\nBinary version: %s\nPaths:", text,
+    buf_printf(out, "\nStarted: %s\nUp: %llu hr %02llu min %02llu sec\nBinary version: %s\nPaths:", text,
                (unsigned long long)(seconds / 3600), (unsigned long long)(seconds / 60 % 60),
                (unsigned long long)(seconds % 60), s->version);
     for (size_t i = 0; s->paths[i] != NULL; i++)

@@ -15,14 +15,12 @@ static void list_flags(admin_flag_fn *each, void *each_arg, void *arg)
 {
     const struct app *a = arg;
     struct buf value;
-    size_t n;
-    const struct option *t = options_table(&n);
 
     buf_init(&value, 1 << 20);
-    for (size_t i = 0; i < n; i++) {
+    for (const struct option *o = options_next_name(""); o != NULL; o = options_next_name(o->name)) {
         buf_reset(&value);
-        if (options_append_value(&value, a->config, &t[i]) && buf_append_char(&value, '\0'))
-            each(each_arg, t[i].name, buf_slice(&value).p);
+        if (options_append_flag(&value, a->config, o) && buf_append_char(&value, '\0'))
+            each(each_arg, o->name, buf_slice(&value).p);
     }
     buf_free(&value);
 }

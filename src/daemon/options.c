@@ -563,6 +563,53 @@ bool options_append_value(struct buf *out, const struct config *c, const struct 
     return !out->failed;
 }
 
+/* As encoding/csv writes a field, which pflag prints a list with. */
+static void append_csv(struct buf *out, const char *text)
+{
+    if (strpbrk(text, ",\"\r\n") == NULL && text[0] != ' ' && text[0] != '\t' && strcmp(text, "\\.") != 0) {
+        buf_append_str(out, text);
+        return;
+    }
+    buf_append_char(out, '"');
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            buf_append_char(out, '"');
+        buf_append_char(out, *text);
+    }
+    buf_append_char(out, '"');
+}
+
+bool options_append_flag(struct buf *out, const struct config *c, const struct option *o)
+{
+    const char *const *v;
+
+    if (o->type == OPTION_TEXT)
+        return buf_append_str(out, CFIELD_OF(c, o, char *const));
+    if (!is_list(o))
+        return options_append_value(out, c, o);
+    v = CFIELD_OF(c, o, char *const *const);
+    buf_append_char(out, '[');
+    for (size_t i = 0; v[i] != NULL; i++) {
+        if (i > 0)
+            buf_append_char(out, o->type == OPTION_ITEMS ? ';' : ',');
+        if (o->type == OPTION_ITEMS)
+            buf_append_str(out, v[i]);
+        else
+            append_csv(out, v[i]);
+    }
+    return buf_append_char(out, ']');
+}
+
+const struct option *options_next_name(const char *name)
+{
+    const struct option *next = NULL;
+
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+        if (strcmp(table[i].name, name) > 0 && (next == NULL || strcmp(table[i].name, next->name) < 0))
+            next = &table[i];
+    return next;
+}
+
 uint64_t options_hash(const struct config *c)
 {
     unsigned char digest[HASH_SHA256_BYTES];

@@ -52,6 +52,11 @@ void options_print_help(FILE *f);
 void options_print_config(FILE *f, const struct config *c);
 /* One effective value as it would stand in a configuration file. False when the buffer failed. */
 bool options_append_value(struct buf *out, const struct config *c, const struct option *o);
+/* The same as kube-apiserver's /flagz has its flags: text as it is, a list as [a,b]; CERT,KEY pairs between semicolons.
+ */
+bool options_append_flag(struct buf *out, const struct config *c, const struct option *o);
+/* The first option in the order of names that comes after this one, "" for the first of all; NULL: none. */
+const struct option *options_next_name(const char *name);
 /* A 48-bit hash of the effective values, the same in every process. The contents of files that they name are not
  * included. 0 when out of memory. */
 uint64_t options_hash(const struct config *c);

@@ -61,6 +61,69 @@ def _shape(answer):
     return status, media, parameters, headers.get("Warning"), content
 
 
+DELIMITERS = (": ", ":", "=", " ")  # kube-apiserver draws one each time it makes the text
+# Flags that both have, and with the same value here. The names of header fields are not ours to choose in this setup.
+SHARED = ("client-ca-file", "goaway-chance", "proxy-client-cert-file", "proxy-client-key-file", "requestheader-allowed-names", "requestheader-client-ca-file",
+          "requestheader-extra-headers-prefix", "requestheader-group-headers", "requestheader-username-headers", "secure-port",
+          "shutdown-delay-duration", "tls-cert-file", "tls-cipher-suites", "tls-private-key-file", "tls-sni-cert-key")
+
+
+def _pairs(lines, behind=""):
+    """What text says, whichever delimiter it has, and what stands behind that."""
+    for delimiter in (each + behind for each in DELIMITERS):
+        if all(delimiter in line for line in lines):
+            return [tuple(part.strip() for part in line.split(delimiter, 1)) for line in lines]
+    raise AssertionError("no delimiter fits %r" % lines)
+
+
+def _unnamed(head):
+    """The lines before the first pair, without who says them."""
+    return [line.partition(" ")[2] if i == 1 else line for i, line in enumerate(head)]
+
+
+def _flags(who, node, accept):
+    """{name: value}, and the lines before them. The order is that of names, in every form."""
+    status, _, body = who(node, "/flagz", {"Accept": accept, "User-Agent": "test"})
+    assert status == 200, (who, accept, body)
+    text = body.decode()
+    if accept == "text/plain":
+        head, pairs = text.splitlines()[:3], _pairs(text.splitlines()[3:])
+        assert [name for name, _ in pairs] == sorted({name for name, _ in pairs}), pairs
+        return _unnamed(head), dict(pairs)
+    document = yaml.safe_load(text)
+    assert all(isinstance(value, str) for value in document["flags"].values()), document
+    assert list(document["flags"]) == sorted(document["flags"]), document
+    return [document["kind"], document["apiVersion"]], document["flags"]
+
+
+@core
+@needs("zpages")
+def test_flags(cluster):
+    """/flagz: the flags that both have and that are set alike have the same values, in text, JSON and YAML of both versions"""
+    asked = ["text/plain"] + ["application/%s;%s" % (media, version % "Flagz") for media in ("json", "yaml") for version in (ALPHA, BETA)]
+    for node in cluster.nodes:
+        for accept in asked:
+            (head, theirs), (our_head, ours) = (_flags(who, node, accept) for who in (_theirs, _ours))
+            assert head == our_head, (head, our_head)
+            assert {name: theirs[name] for name in SHARED} == {name: ours[name] for name in SHARED}, (node.name, accept)
+            assert ours == _flags(_ours, node, "text/plain")[1], accept
+
+
+@core
+@needs("zpages")
+def test_status_text(cluster):
+    """/statusz as text: the same lines in the same order, but for those that only one of the two can have"""
+    for node in cluster.nodes:
+        theirs, ours = (who(node, "/statusz", {"Accept": "text/plain"})[2].decode().splitlines() for who in (_theirs, _ours))
+        assert _unnamed(theirs[:4]) == _unnamed(ours[:4]), (theirs, ours)
+        names = [name for name, _ in _pairs(theirs[4:], " ") if name not in ("Go version", "Emulation version")]
+        assert [name for name, _ in _pairs(ours[4:4 + len(names)], " ")] == names, (theirs, ours)
+        for lines in (theirs, ours):
+            paths = dict(_pairs([line for line in lines if line.startswith("Paths")], " "))["Paths"].split()
+            assert paths == sorted(paths) and all(path.count("/") == 1 for path in paths), paths
+            assert {"/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz"} <= set(paths), paths
+
+
 @core
 @needs("zpages")
 def test_negotiated(cluster):

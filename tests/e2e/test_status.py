@@ -107,6 +107,12 @@ def test_yaml(world):
         equal(shape(read["yaml"]), shape(read["json"]), path)
         if kind == "Flagz":
             equal(read["yaml"]["flags"], read["json"]["flags"], "each value")
+            flags, a = read["json"]["flags"], world.proxies["a"]
+            equal(flags["tls-cert-file"], a.options["tls-cert-file"], "text as it is")
+            equal(flags["tls-cipher-suites"], "[]", "an empty list")
+            equal(flags["client-header-timeout"], "32s", "a duration")
+            text = a.get(path)[1].splitlines()
+            equal(text[3:], ["%s=%s" % pair for pair in sorted(flags.items())], "the same as text, in the order of names")
 
 
 def test_dead_peer(world):

@@ -58,7 +58,7 @@ static const struct {
 
 #define WARNING                                                                                                        \
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees and is "  \
-    "for debugging purposes only.\n\n"
+    "for debugging purposes only.\n"
 
 static void test_statusz(struct buf *out)
 {
@@ -67,7 +67,7 @@ static void test_statusz(struct buf *out)
 
     statusz_write(out, ZPAGE_TEXT, &s);
     is_slice(buf_slice(out),
-             "\nmvproxy statusz\n" WARNING "Started: Fri Sep  6 06:19:51 UTC 2024\nUp: 1 hr 02 min 03 sec\n"
+             "\nmvproxy statusz\n" WARNING "\nStarted: Fri Sep  6 06:19:51 UTC 2024\nUp: 1 hr 02 min 03 sec\n"
              "Binary version: 1.2.3\nPaths: /livez /metrics\n",
              "statusz as text");
     s.facts = SLICE_LIT("Ready\n");

@@ -335,6 +335,50 @@ static void test_dump_round_trip(void)
     config_free(c);
 }
 
+/* As pflag prints its flags. */
+static void test_flag_form(void)
+{
+    static const struct {
+        const char *name, *want;
+    } rows[] = {
+        {"tls-cert-file", "/a \"b\".crt"},
+        {"client-header-timeout", "1m30s"},
+        {"secure-port", "6443"},
+        {"bind-address", "[]"},
+        {"peers", "[a=10.0.0.1:6443,b=10.0.0.2:6443]"},
+        {"egress-selector-config-file", ""},
+        {"access-log-user", "true"},
+        {"requestheader-allowed-names", "[\"x,y\",z,\" a\",\"\"\"\"]"},
+        {"tls-sni-cert-key", "[/c,/k:a.example.com,b.example.com;/d,/l]"},
+    };
+    char complaints[1024];
+    struct config *c = load("tls-cert-file: '/a \"b\".crt'\ntls-private-key-file: k\napiserver-ca-file: a\n"
+                            "client-header-timeout: 90s\npeers: a=10.0.0.1:6443,b=10.0.0.2:6443\n"
+                            "access-log-user: true\n"
+                            "requestheader-allowed-names: ['x,y', z, ' a', '\"']\n"
+                            "tls-sni-cert-key: ['/c,/k:a.example.com,b.example.com', '/d,/l']\n",
+                            NULL, complaints, sizeof(complaints));
+    const struct option *o = options_next_name("");
+    size_t n, seen = 1;
+    struct buf out;
+
+    if (c == NULL)
+        tap_bail("%s", complaints);
+    buf_init(&out, 4096);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        buf_reset(&out);
+        (void)options_append_flag(&out, c, options_find(slice_str(rows[i].name)));
+        is_slice(buf_slice(&out), rows[i].want, "%s as a flag", rows[i].name);
+    }
+    for (const struct option *next; (next = options_next_name(o->name)) != NULL; o = next, seen++)
+        if (strcmp(o->name, next->name) >= 0)
+            ok(false, "%s comes before %s", o->name, next->name);
+    (void)options_table(&n);
+    is_u64(seen, n, "each is met once, in the order of names");
+    buf_free(&out);
+    config_free(c);
+}
+
 static void test_restart_needed(void)
 {
     char complaints[1024];
@@ -405,6 +449,7 @@ int main(void)
     test_command_line();
     test_missing_file();
     test_dump_round_trip();
+    test_flag_form();
     test_restart_needed();
     test_table();
     test_print_mdoc();
