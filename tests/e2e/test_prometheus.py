@@ -10,17 +10,22 @@ import subprocess
 import urllib.parse
 import urllib.request
 
+from yaml import safe_load
+
 import fixture
 from fixture import PATIENCE, Failure, Process, Skip, World, check, equal, free_port, until, yaml
 
 FOLDER = os.path.join(fixture.TREE, "contrib", "prometheus")
 PEERS = "/apis/resource.k8s.io/v1/deviceclasses"  # 1.34 has it, 1.33 has not
-# What has nothing to show while nothing is wrong.
+# What has nothing to show while nothing is wrong; test_selectors makes it go wrong.
 QUIET = ("mvproxy_retries_total", "mvproxy_local_failover_requests_total", "mvproxy_back_failures_total", "apiserver_peer_proxy_errors_total")
 # How long turns take is this machine's matter, which has much else to do.
 TIMED = ("MvproxyEventLoopSlow",)
 # Upstream's names are what they are.
 UPSTREAM = re.compile(r"^apiserver_egress_dialer_dial_failure_count |^$")
+# There only where an etcd is configured.
+UNCONFIGURED = ("mvproxy_etcd_working",)
+SELECTOR = re.compile(r"[a-z][a-z0-9_]*\{[^}]*\}|\b(?:mvproxy|apiserver|aggregator|process)_[a-z0-9_]+\b(?!\{)")
 SAMPLE = re.compile(r"^([a-z_:]+)(\{.*\})? (\S+)$")
 
 
@@ -80,14 +85,22 @@ def traffic(world):
                 client.ask("GET", "/apis", headers={"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList" + accept})
 
 
-def queries():
-    """(panel, expression) of the dashboard, as Grafana would send them."""
+def dashboard():
     with open(os.path.join(FOLDER, "mvproxy.dashboard.json"), encoding="utf-8") as board:
-        for panel in json.load(board)["panels"]:
-            for target in panel.get("targets", ()):
-                text = target["expr"].replace("$__rate_interval", "20s").replace("$job", "mvproxy").replace("$instance", ".*")
-                check("$" not in text, text)
-                yield panel["title"], text
+        return json.load(board)
+
+
+def targets():
+    """(panel, expression, legend) of the dashboard, as Grafana would send them."""
+    for panel in dashboard()["panels"]:
+        for target in panel.get("targets", ()):
+            text = target["expr"].replace("$__rate_interval", "20s").replace("$job", "mvproxy").replace("$instance", ".*")
+            check("$" not in text, text)
+            yield panel["title"], text, target.get("legendFormat") or ""
+
+
+def queries():
+    return [(panel, text) for panel, text, _ in targets()]
 
 
 def test_scraped(world):
@@ -227,6 +240,51 @@ def test_healthy_hour(world):
     up["values"] = "1x20 0x40"  # and if it is no healthy one, it is noticed
     told = judged()
     check(told.returncode == 1 and "MvproxyDown" in told.stdout + told.stderr, told)
+
+
+def unlike(world, expression, legend):
+    """What of an expression Prometheus knows nothing of: a selector without series, a label to sum by or to show that its series have not."""
+    named = set(re.findall(r"\w+", " ".join(re.findall(r"\b(?:by|on) \(([^)]*)\)", expression)))) | set(re.findall(r"\{\{(\w+)\}\}", legend))
+    selectors = SELECTOR.findall(expression)
+    check(selectors, "no selector in", expression)
+    for selector in selectors:
+        seen = world.prometheus.query(selector)
+        if not seen:
+            yield "no series: " + selector
+        for name in named - {"le"}:
+            if seen and not any(name in s["metric"] for s in seen):
+                yield "no label %s: %s" % (name, selector)
+
+
+def test_selectors(world):
+    """each selector of dashboard and alerts, also those behind "or vector(0)" and of what goes wrong, has series with the labels that are named"""
+    with open(os.path.join(FOLDER, "mvproxy.rules.yaml"), encoding="utf-8") as rules:
+        alerts = [(r["expr"], " ".join(re.findall(r"\{\{ *\$labels\.\w+ *\}\}", str(r["annotations"]))).replace("$labels.", "").replace(" ", ""))
+                  for g in safe_load(rules)["groups"] for r in g["rules"]]
+    asked = [(text, legend) for _, text, legend in targets()] + [(text, legend) for text, legend in alerts]
+    equal(list(unlike(world, 'sum by (nonsense) (rate(mvproxy_peers{job="mvproxy"}[5m]))', "{{state}}")),
+          ['no label nonsense: mvproxy_peers{job="mvproxy"}'], "a wrong label is found")
+
+    a, b = world.proxies["a"], world.proxies["b"]
+    b.stop()  # nobody answers there
+    until(lambda: world.ask("GET", PEERS).status == 503 and a.metric("apiserver_peer_proxy_errors_total", type="proxy_transport"), "an error on the way to it")
+    b.start()
+    until(b.ready, "it to be back")
+
+    def missing():
+        traffic(world)
+        with fixture.killed(world, "b"):  # the peer does not answer, then the local server
+            world.ask("GET", PEERS)
+        with fixture.killed(world, "a"):
+            world.ask("GET", "/api/v1/namespaces")
+        left = [fault for text, legend in asked for fault in unlike(world, text, legend)]
+        return [fault for fault in left if not any(name in fault for name in UNCONFIGURED)]
+
+    last = []
+    try:
+        until(lambda: not last.append(missing()) and not last[-1], "series for each selector", patience=120, pause=0.5)
+    except Failure as error:
+        raise Failure("%s" % sorted(set(last[-1]))) from error
 
 
 if __name__ == "__main__":
