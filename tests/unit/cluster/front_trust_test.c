@@ -219,6 +219,42 @@ static void late(void)
     world_end(&w);
 }
 
+/* Whether it is removed a second after an answer of which the nth allocation from its coming on fails; `failed`: it
+ * did. */
+static bool named_without_memory(uint64_t nth, bool *failed)
+{
+    static const struct slice header = SLICE_LIT("x-login");
+    struct world w;
+    uint64_t asked;
+    bool removed;
+
+    begin(&w, MAP("X-Remote-User"));
+    sim_run_ms(w.loop, 5000);
+    kube_set_map(w.local, TWO);
+    asked = kube_map_requests(w.local);
+    while (kube_map_requests(w.local) == asked)
+        sim_run_ms(w.loop, 1);
+    mem_fail_nth(nth);
+    sim_run_ms(w.loop, 5);
+    mem_fail_nth(0);
+    removed = user_header_is_identity(cluster_front_named(w.cluster), header);
+    *failed |= !removed;
+    sim_run_ms(w.loop, 1000);
+    removed = user_header_is_identity(cluster_front_named(w.cluster), header);
+    world_end(&w);
+    return removed;
+}
+
+/* Who lacks the memory to keep what they name asks again soon, not in a minute. */
+static void without_memory(void)
+{
+    bool failed = false;
+
+    for (uint64_t nth = 1; nth <= 12; nth++)
+        ok(named_without_memory(nth, &failed), "allocation %d fails: it is removed a second later", (int)nth);
+    ok(failed, "with one of them the answer is lost");
+}
+
 int main(void)
 {
     told();
@@ -229,6 +265,7 @@ int main(void)
     locked_out();
     named();
     late();
+    without_memory();
     not_told();
     return tap_end();
 }

@@ -424,6 +424,30 @@ static void test_shared_area(struct loop *l)
     }
 }
 
+/* Where memory is lacking to keep what waits there of a paused stream, that one ends, and hears so when it goes on. */
+static void test_shared_area_without_memory(struct loop *l)
+{
+    struct visit waiting = {.server = {.discard = true, .check = true, .hook = pause_always}};
+    struct visit other = {.server = {.discard = true, .check = true}};
+
+    visit(l, &waiting, NULL, 0, NULL);
+    visit(l, &other, NULL, 0, NULL);
+    send_in_one_segment(l, &waiting, 2000, 1);
+    ok(run_until(l, waiting.server.got_bytes > 0), "one pauses after a part of what has come");
+    is_int(SSL_write(other.ssl, "x", 1), 1, "another needs the area");
+    mem_fail_nth(1);
+    run_until(l, other.server.got_bytes == 1);
+    mem_fail_nth(0);
+    is_u64(other.server.got_bytes, 1, "and gets what it was sent");
+    is_int(waiting.server.seen[STREAM_FAILED], 0, "a paused stream is told nothing");
+    stream_resume(waiting.server.s, STREAM_PAUSE_BODY);
+    ok(run_until(l, waiting.server.seen[STREAM_FAILED] == 1), "until it goes on");
+    is_str(stream_failure(waiting.server.s), "TLS: read: Cannot allocate memory", "why");
+    ok(waiting.server.got_bytes < 2000 && !waiting.server.mismatch, "it got what came before, and nothing else");
+    leave(l, &waiting);
+    leave(l, &other);
+}
+
 /* Readers that stand still cost a bounded amount each. */
 static void test_stalled_readers(struct loop *l)
 {
@@ -469,6 +493,7 @@ int main(void)
     test_stall_paused_upload(l);
     test_stall_pause_in_handshake(l);
     test_shared_area(l);
+    test_shared_area_without_memory(l);
     test_stalled_readers(l);
     loop_free(l);
     tls_ctx_unref(sctx);
