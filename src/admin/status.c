@@ -31,22 +31,51 @@ void status_headline(const struct status *s, struct buf *out)
         buf_printf(out, "%s%s: %s", i == 0 ? "Not ready: " : "; ", s->failing[i].name, s->failing[i].why);
 }
 
+/* "Lease 1.5s old"; UINT64_MAX: there is none. */
+static void text_age(struct buf *out, const char *of, uint64_t ms, const char *without)
+{
+    char age[DURATION_BYTES];
+
+    if (ms == UINT64_MAX)
+        buf_printf(out, ", %s", without);
+    else
+        buf_printf(out, ", %s %s old", of, duration_text(ms, age));
+}
+
+static void text_error(const struct cluster_server *s, struct buf *out)
+{
+    char age[DURATION_BYTES];
+
+    if (s->failing || s->ejected)
+        buf_printf(
+            out, ", for %s: %s",
+            duration_text(s->answers == PULSE_UNREACHABLE && s->answers_ms > s->error_ms ? s->answers_ms : s->error_ms,
+                          age),
+            s->error);
+    else
+        buf_printf(out, ", last error %s ago: %s", duration_text(s->error_ms, age), s->error);
+}
+
+/* All that the page has in its columns. */
 static void text_servers(const struct cluster_view *c, struct buf *out)
 {
     for (size_t i = 0; i < c->n; i++) {
         const struct cluster_server *s = &c->servers[i];
-        char words[SERVER_STATE_BYTES], age[DURATION_BYTES];
+        char words[SERVER_STATE_BYTES];
 
         (void)server_state(s, words);
-        buf_printf(out, "Server %s: %s, %s%s%s%s", s->host, words,
-                   s->version[0] == '\0' ? "version unknown" : s->version, s->address == NULL ? "" : ", ",
-                   s->address == NULL ? "" : s->address, s->has_mvproxy ? ", behind an mvproxy" : "");
-        if ((s->failing || s->ejected) && s->error != NULL)
-            buf_printf(out, ", for %s: %s",
-                       duration_text(s->answers == PULSE_UNREACHABLE && s->answers_ms > s->error_ms ? s->answers_ms
-                                                                                                    : s->error_ms,
-                                     age),
-                       s->error);
+        buf_printf(out, "Server %s: %s, %s", s->host, words, s->version[0] == '\0' ? "version unknown" : s->version);
+        if (s->emulated[0] != '\0')
+            buf_printf(out, " as %s", s->emulated);
+        if (s->address != NULL)
+            buf_printf(out, ", %s (%s)", s->address, s->source);
+        if (s->has_mvproxy)
+            buf_printf(out, ", behind an mvproxy%s%s", s->mvproxy[0] == '\0' ? "" : " ", s->mvproxy);
+        text_age(out, "Lease", s->lease_ms, "no Lease");
+        text_age(out, "discovery", s->discovery_ms, "discovery never read");
+        buf_printf(out, ", %zu in flight", s->in_flight);
+        if (s->error != NULL)
+            text_error(s, out);
         buf_append_char(out, '\n');
     }
 }
@@ -106,8 +135,9 @@ static void text_config(const struct status *s, struct buf *out)
 
         if (c->remaining_s <= 0)
             buf_printf(out, "Certificate of %s has expired: %s\n", c->option, c->file);
-        else if (c->soon)
-            buf_printf(out, "Certificate of %s expires in %lld s: %s\n", c->option, (long long)c->remaining_s, c->file);
+        else
+            buf_printf(out, "Certificate of %s %s in %s: %s\n", c->option, c->soon ? "expires soon," : "expires",
+                       duration_text((uint64_t)c->remaining_s * 1000, age), c->file);
     }
 }
 

@@ -136,6 +136,8 @@ static void test_json(void)
         {"servers/1/leaseAgeSeconds", "1.5"},
         {"servers/1/discoveryAgeSeconds", "(none)"},
         {"servers/1/outlierEjected", "true"},
+        {"servers/1/address", "10.0.0.2:6443"},
+        {"servers/1/addressSource", "etcd"},
         {"certificates/0/remainingSeconds", "1"},
         {"changes/0/subject", "cp-b"},
         {"changes/0/kind", "failed"},
@@ -175,7 +177,9 @@ static void test_same(void)
     make(&s, c, false);
     status_text(&s, &out);
     ok(has(&out, "Not ready: local-apiserver: it is \"dead\"\n"), "the first line as text");
-    ok(has(&out, "Server cp-a: local, does not answer, v1.34.0, 127.0.0.1:6443, for 2.0s: refused\n"), "a dead server");
+    ok(has(&out, "Server cp-a: local, does not answer, v1.34.0 as 1.33, 127.0.0.1:6443 (configuration), no Lease, "
+                 "discovery 0.0s old, 0 in flight, for 2.0s: refused\n"),
+       "a dead server");
     ok(has(&out, "Peers tried last: cp-b\n"), "who is tried last");
     buf_reset(&out);
     p = status_page_begin(&s, 0, &out);
@@ -285,6 +289,73 @@ static void in_all_views(struct status *s, const char *words)
     buf_free(&out);
 }
 
+/* All that is told of a server, each with a value that nothing else has. */
+static void test_members(void)
+{
+    static const char *const shown[] = {"cp-z",           "live, drained, tried last",
+                                        "v1.35.7",        "1.34",
+                                        "0.9.8",          "192.0.2.77:6443",
+                                        "by carrier",     "no route to it",
+                                        "/etc/own/z.crt", "client-ca-file"};
+    static const struct {
+        const char *text, *page, *json;
+    } told[] = {{"Lease 17s old", "<td>17s</td>", "\"leaseAgeSeconds\":17.0"},
+                {"discovery 23s old", "<td>23s<br>", "\"discoveryAgeSeconds\":23.0"},
+                {"41 in flight", "<td>41</td>", "\"requestsInFlight\":41"},
+                {"for 31s: no route", "</bdi> <small>31s ago", "\"lastErrorAgeSeconds\":31.0"},
+                {"Peers tried last: cp-z", "tried last", "\"outlierEjected\":true"},
+                {"in 59d23h: /etc/own", "59d23h", "\"notAfter\":\"2024-11-05T05:06:30.000000Z\""}};
+    struct changes *c = changes_new();
+    struct status s;
+    struct buf text, json, page;
+    struct status_page *p;
+
+    make(&s, c, true);
+    s.cluster.servers[1] = (struct cluster_server){.id = "apiserver-z",
+                                                   .host = "cp-z",
+                                                   .life = "live",
+                                                   .holder = "z",
+                                                   .leased = true,
+                                                   .known = true,
+                                                   .address = "192.0.2.77:6443",
+                                                   .source = "by carrier",
+                                                   .version = "v1.35.7",
+                                                   .emulated = "1.34",
+                                                   .mvproxy = "0.9.8",
+                                                   .has_mvproxy = true,
+                                                   .lease_ms = 17000,
+                                                   .discovery_ms = 23000,
+                                                   .error = "no route to it",
+                                                   .error_ms = 31000,
+                                                   .answers = PULSE_ANSWERS,
+                                                   .ejected = true,
+                                                   .drained = true,
+                                                   .in_flight = 41};
+    s.certificates[0] = (struct status_certificate){
+        .option = "client-ca-file", .file = "/etc/own/z.crt", .not_after_s = 1730783190, .remaining_s = 5183990};
+    for (size_t i = 0; i < ROWS(shown); i++)
+        in_all_views(&s, shown[i]);
+    buf_init(&text, 1 << 20);
+    buf_init(&json, 1 << 20);
+    buf_init(&page, 1 << 20);
+    status_text(&s, &text);
+    status_json(&s, &json);
+    p = status_page_begin(&s, 0, &page);
+    while (status_page_more(p, &page))
+        ;
+    for (size_t i = 0; i < ROWS(told); i++) {
+        ok(has(&text, told[i].text), "text: %s", told[i].text);
+        ok(has(&page, told[i].page), "page: %s", told[i].page);
+        ok(has(&json, told[i].json), "JSON: %s", told[i].json);
+    }
+    status_page_free(p);
+    buf_free(&text);
+    buf_free(&json);
+    buf_free(&page);
+    status_end(&s);
+    changes_free(c);
+}
+
 static void test_unread(void)
 {
     struct changes *c = changes_new();
@@ -364,6 +435,7 @@ int main(void)
 {
     test_unread();
     test_many();
+    test_members();
     test_words();
     test_json();
     test_same();
