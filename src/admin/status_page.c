@@ -33,6 +33,8 @@ static const char style[] =
     ".matrix thead th{writing-mode:vertical-rl;max-height:14em}.matrix thead th:first-child{writing-mode:initial}"
     ".matrix thead th:first-child{left:0;z-index:2}.matrix tbody th{position:sticky;left:0}.matrix "
     "td{text-align:center}.matrix .more td{text-align:left}"
+    ".more details{position:sticky;left:.55em;width:max-content;max-width:calc(100vw - 6em)}"
+    ".matrix .more thead th{writing-mode:initial;position:static}"
     ".charts{display:flex;flex-wrap:wrap;gap:1em}figure{margin:0}figcaption{color:var(--dim);font-size:.9em}"
     "svg{background:var(--head);width:15em;height:4em}.bar{fill:var(--bar)}.err{fill:var(--err)}";
 

@@ -3,6 +3,7 @@
 """One status, three ways to see it: the page, /statusz and mvproxyctl say the same of every server, soon after it has died; and the page in a real
 browser: light and dark, without a request to anybody else, and without markup of others."""
 
+import base64
 import html.parser
 import json
 import os
@@ -81,9 +82,40 @@ def test_same(world):
     for name, text in views(world).items():
         for part in ("test-server-a", "test-server-b", "v1.33.0", "v1.34.0", world.proxies["a"].options["apiserver"][8:]):
             check(part in text, name, "has", part, ":", text)
+    peer, address = told["test-server-b"], "127.0.0.1:%d" % world.ports["b"]
+    equal((peer["address"], peer["addressSource"], peer["outlierEjected"]), (address, "static", False), "its address, and where that is from")
+    check(0 <= peer["leaseAgeSeconds"] < 40 and 0 <= peer["discoveryAgeSeconds"] < 3600, "the ages of its Lease and of its discovery", peer)
     equal(statusz(world, "v1beta1")["apiVersion"], "config.k8s.io/v1beta1", "as asked for")
     equal(statusz(world, "v1alpha1")["apiVersion"], "config.k8s.io/v1alpha1", "and the older one")
     check(statusz(world, "v1beta1")["binaryVersion"], "what Kubernetes' own have")
+
+
+def test_columns(world):
+    """a peer that emulates another version, with a watch under way: all that is told of a server is in every view, and is so"""
+    version = {"major": "1", "minor": "35", "gitVersion": "v1.35.9", "emulationMajor": "1", "emulationMinor": "34"}
+    fault = world.sim.fault("status", server="b", path="/version", exact=True, status=200, body=json.dumps(version), contentType="application/json")
+    watches = [world.client() for _ in range(3)]
+    try:
+        for watch in watches:
+            watch.request("GET", CLASSES + "?watch=1")
+            equal(watch.final_head().status, 200, "a watch")
+        all_say(world, "v1.35.9")
+        peer = until(lambda: [p for p in [servers(world)["test-server-b"]] if p["requestsInFlight"] == 3], "its watches")[0]
+        equal((peer["version"], peer["emulatedVersion"]), ("v1.35.9", "1.34"), "versions")
+        lines = {
+            "page": r"test-server-b \S+ live v1\.35\.9 emulates 1\.34 {mvproxy} {address} {source} \d+(\.\d)?s \d+m?\d*(\.\d)?s \d+ groups, \d+ resources 3 ",
+            "statusz": r"Server test-server-b: live, v1\.35\.9 as 1\.34, {address} \({source}\), behind an mvproxy {mvproxy}, Lease \d\S*s old, discovery \d\S*s old, 3 in flight",
+            "mvproxyctl status": r"test-server-b +live +v1\.35\.9 as 1\.34 +{mvproxy} +{address} +{source} +\d\S*s +\d\S*s +\d+/\d+ +3 ",
+        }
+        told = views(world)
+        for name, line in lines.items():
+            wanted = line.format(mvproxy=re.escape(peer["mvproxyVersion"]), address=re.escape(peer["address"]), source=peer["addressSource"])
+            check(re.search(wanted, told[name]), name, "has no", wanted, ":", told[name][:3000])
+    finally:
+        world.sim.heal(fault)
+        for watch in watches:
+            watch.close()
+    until(lambda: servers(world)["test-server-b"]["version"] == "v1.34.0", "its own version again", SOON)
 
 
 def shape(value):
@@ -309,6 +341,10 @@ class Tab:
         check("exceptionDetails" not in said, expression, said)
         return said["result"].get("value")
 
+    def picture(self, path):
+        with open(path, "wb") as out:
+            out.write(base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"]))
+
     def press(self, key):
         for kind in ("rawKeyDown", "keyUp"):
             self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode={"Tab": 9, "Enter": 13}[key])
@@ -368,6 +404,64 @@ def test_keyboard(world):
         many.close()
 
 
+SERVERS, GROUPS = 100, 500
+LOOK = """(() => {
+    const rows = [...document.querySelectorAll('#skew .matrix > tbody > tr:not(.more)')], seen = e => e.checkVisibility();
+    return {
+        title: document.querySelector('h1').textContent, servers: document.querySelectorAll('#servers tbody tr').length, rows: rows.length,
+        columns: Math.max(...rows.map(r => r.cells.length)), seen: rows.filter(seen).length,
+        wide: document.documentElement.scrollWidth - document.documentElement.clientWidth};
+})()"""
+FIND = """(() => {
+    const name = [...document.querySelectorAll('#skew tbody th')].find(h => h.textContent == 'g%03d.example.com/v1'), table = name.closest('details');
+    table.open = true;
+    const detail = name.parentElement.nextElementSibling.querySelector('details');
+    detail.open = true;
+    detail.scrollIntoView();
+    detail.closest('.scroll').scrollLeft = 300;
+    const box = detail.getBoundingClientRect();
+    return {seen: name.checkVisibility(), text: detail.textContent, left: box.left, right: innerWidth - box.right,
+            headings: getComputedStyle(detail.querySelector('thead th:last-child')).writingMode};
+})()"""
+
+
+def test_large(world):  # pylint: disable=unused-argument # as all have it
+    """100 servers with 500 groups that differ, in Chromium: all there, no wider than the window, 25 rows at a time, and the end a few steps of Tab away"""
+    def rows(verbs):
+        return [{"group": "g%03d.example.com" % i, "version": "v1", "resource": "things", "kind": "Thing", "namespaced": True, "verbs": verbs}
+                for i in range(GROUPS)]
+    names = ["%03d" % i for i in range(SERVERS)]
+    extra = {name: {"extra": rows(["get", "list"] if int(name) % 2 else ["get", "list", "watch"])} for name in names}
+    large = fixture.World(dict.fromkeys(names, "v1.34"), proxies=[], servers=extra)
+    try:
+        options = dict(large.options("000"), **{"tls-cert-file": large.certs.crt("node-a"), "tls-private-key-file": large.certs.key("node-a"),
+                                                "peers": ["test-server-%s=%s:%d" % (name, *large.addresses[name]) for name in names[1:]]})
+        large.proxies["a"] = proxy = fixture.Mvproxy("mvproxy-a", large.scratch, options)
+        proxy.start()
+        until(lambda: proxy.metric("mvproxy_uneven_group_versions") == GROUPS, "all to be read and compared", 4 * fixture.PATIENCE)
+        until(lambda: json.loads(ctl(large, "-o", "json", "status"))["skew"]["serversUnread"] == 0, "none to be missing", 4 * fixture.PATIENCE)
+        tab = Tab(large)
+        try:
+            told = tab.value(LOOK)
+            equal((told["title"], told["servers"], told["rows"], told["columns"]), ("Ready", SERVERS, GROUPS, 1 + SERVERS), "all of it")
+            check(told["seen"] == 25 and told["wide"] <= 0, "one table of the skew is open, and the page is no wider than the window", told)
+            tab.value("document.querySelector('nav a').focus()")
+            seen = []
+            while len(seen) < 80 and "A #end" not in seen:
+                tab.press("Tab")
+                seen.append(tab.value(FOCUS))
+            check("A #end" in seen and len(seen) < 40, "past the skew", seen)
+            found = tab.value(FIND % (GROUPS - 1))
+            check(found["seen"] and "things" in found["text"] and "get list watch" in found["text"], "the last one, opened", found)
+            check(found["left"] >= 0 and found["right"] >= 0 and found["headings"] == "horizontal-tb", "it stays in the window, whatever the columns do", found)
+            if "MVPROXY_SCREENSHOTS" in os.environ:
+                tab.picture(os.path.join(os.environ["MVPROXY_SCREENSHOTS"], "status-page-large.png"))
+        finally:
+            tab.close()
+    finally:
+        large.close()
+
+
 def test_hostile_names(world):
     """a peer whose host name and address are markup: text in the page, in every view, and nothing of it runs"""
     lease = next(o for o in world.sim.stored("leases.coordination.k8s.io") if o["metadata"]["name"] == world.sim.server("b")["id"])
@@ -384,6 +478,11 @@ def test_hostile_names(world):
     check(any(HOSTILE in d["text"] for d in told["disbelieved"]), "its address is not believed", told["disbelieved"])
     for command in ("status", "peers", "skew"):
         check("\x1b" not in ctl(world, command) and HOSTILE.replace("\x1b", "?") in ctl(world, command), command, "tells a terminal nothing")
+    inform = [line for line in world.proxies["a"].get("/metrics")[1].splitlines() if line.startswith("mvproxy_server_info{") and "taken" in line]
+    escaped = HOSTILE.replace("\\", "\\\\").replace('"', '\\"')
+    check(len(inform) == 1 and 'server="%s"' % escaped in inform[0] and inform[0].endswith("} 1"), "one sample, with one value of the label", inform)
+    check("\x1b" not in world.proxies["a"].log() and r"<script>document.title='taken'</script>\x1b[31m" in world.proxies["a"].log(), "in the log it is escaped",
+          [line for line in world.proxies["a"].log().splitlines() if "taken" in line][:3])
     text, console, asked = chromium(world, "--dump-dom")
     dom = Document(text)
     check(not dom.of("script") and "taken" not in dom.texts["title"][0], "nothing of it ran", dom.texts["title"])
