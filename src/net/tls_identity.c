@@ -9,18 +9,11 @@
 
 #include "base/hash.h"
 #include "base/utf8.h"
+#include "net/tls_cert_memory.h"
 #include "net/tls_internal.h"
 #include "net/tls_words.h"
 
-enum {
-    MAX_SUBJECT_BYTES = 64 << 10,
-    /* What a certificate holds beside its text, and for each byte of it: 2 to 6 KB with Ed25519 to RSA-4096. */
-    CERTIFICATE_BYTES = 3 << 10,
-    PER_BYTE = 3,
-    /* One that is larger has many names, extensions or organizations, of a few bytes each. */
-    LARGE_BYTES = 3 << 9,
-    PER_BYTE_OF_MANY = 37,
-};
+enum { MAX_SUBJECT_BYTES = 64 << 10 };
 
 struct tls_identity {
     struct tls_peer peer;
@@ -249,20 +242,14 @@ bool tls_identity_new(const struct tls_ctx *c, SSL *ssl, struct tls_identity **i
     return cert == NULL || tls_identity_of(c, cert, SSL_get_peer_cert_chain(ssl), id);
 }
 
-static size_t held_by(const X509 *cert)
-{
-    int n = cert == NULL ? 0 : i2d_X509(cert, NULL);
-
-    return n <= 0 ? 0 : CERTIFICATE_BYTES + (size_t)n * (n > LARGE_BYTES ? PER_BYTE_OF_MANY : PER_BYTE);
-}
-
 size_t tls_chain_bytes(const SSL *ssl)
 {
     const STACK_OF(X509) *chain = SSL_get_peer_cert_chain(ssl);
-    size_t sum = SSL_is_server(ssl) ? held_by(SSL_get0_peer_certificate(ssl)) : 0; /* a server's stands in the chain */
+    size_t sum =
+        SSL_is_server(ssl) ? tls_cert_memory(SSL_get0_peer_certificate(ssl)) : 0; /* a server's stands in the chain */
 
     for (int i = 0; i < sk_X509_num(chain); i++)
-        sum += held_by(sk_X509_value(chain, i));
+        sum += tls_cert_memory(sk_X509_value(chain, i));
     return sum;
 }
 

@@ -4,6 +4,7 @@
 #include <openssl/x509.h>
 
 #include "fuzz/fuzz.h"
+#include "net/tls_cert_memory.h"
 #include "net/tls_internal.h"
 
 /* Certificates of ours for any name, and the CA bundle that does not verify them. */
@@ -99,6 +100,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         must_hold(id == NULL);
     tls_identity_free(id);
+    (void)tls_cert_memory(cert);
     X509_free(cert);
     return 0;
 }
