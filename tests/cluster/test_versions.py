@@ -2,7 +2,7 @@
 """What is particular about some versions of Kubernetes: their own proxying, and what they do not have yet."""
 
 from harness import waiting
-from harness.api import expect, expect_unavailable, identity_leases
+from harness.api import ensure, expect, expect_unavailable, identity_leases
 from harness.node import at
 from harness.runner import core, needs
 
@@ -50,6 +50,17 @@ def test_marked(cluster):
                 expect(answer, 200)
             expect(node.proxied("front-proxy").request("GET", "/api/v1/namespaces", headers=headers), 200)
     assert _rerouted(cluster) == before, (before, _rerouted(cluster))
+
+
+@core
+@needs("gate")
+def test_subresource(cluster):
+    """a subresource that only the newest server has is found from every node; without mvproxy it is 404 at the others, whose gate is on"""
+    nodes = "/apis/storage.k8s.io/v1/csinodes"
+    ensure(cluster.new.direct(), nodes, {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "gate"}, "spec": {"drivers": []}})
+    for node in cluster.proxies:
+        expect(node.direct().get(nodes + "/gate/status"), 404 if node.lacks else 200)
+        expect(node.proxied().get(nodes + "/gate/status"), 200)
 
 
 @core

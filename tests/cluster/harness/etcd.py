@@ -30,6 +30,11 @@ def keys(cluster, prefix):
     return sorted(base64.b64decode(one["key"]).decode() for one in body.get("kvs", []))
 
 
+def get(cluster, key):
+    """What is stored under it, as bytes."""
+    return base64.b64decode(_ask(cluster, "/v3/kv/range", {"key": _text(key)})["kvs"][0]["value"])
+
+
 def put(cluster, key, thing):
     """An object, as JSON."""
     _ask(cluster, "/v3/kv/put", {"key": _text(key), "value": _text(json.dumps(thing))})

@@ -145,6 +145,11 @@ def all_setups():
         Setup("interop", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3", [skew.NO_BUDGETS]),
                           NodeSpec("cp-c", "1.37.0", [skew.NO_JOBS_NO_BUDGETS], bare=True)],
               skew.migrations("cp-a", "cp-b"), ("test_interop.py",), core=False, addresses="etcd"),
+        # No mvproxy anywhere; 192.0.2.99 is nobody's.
+        Setup("gate", [NodeSpec("cp-a", "1.36.3", [skew.NO_JOBS, QUICK_STOP], bare=True),
+                       NodeSpec("cp-b", "1.36.3", [QUICK_STOP, "--peer-advertise-ip=192.0.2.99", "--peer-advertise-port=1"], bare=True),
+                       NodeSpec("cp-c", "1.37.0", [QUICK_STOP], bare=True)],
+              skew.migrations("cp-a", "cp-b"), ("test_gate.py",), core=False),
         _upgrade("upgrade", "1.33.13", "1.34.4", skew.device_classes),
         _upgrade("upgrade-1.37", "1.36.3", "1.37.0", skew.migrations),
         _upgrade("pinned", "1.33.13", "1.34.4", skew.device_classes, "test_pinned.py"),
