@@ -264,6 +264,12 @@ def test_log_and_metrics(world):
     for _ in range(3):
         equal(world.ask("GET", CLASSES).status, 200, "list")
     equal(proxy.metric("apiserver_rerouted_request_total", **labels), before + 3, "rerouted")
+    none = {"code": "200", "group": "", "version": "", "resource": ""}
+    before = proxy.metric("apiserver_rerouted_request_total", **none) or 0
+    equal(world.ask("GET", "/apis", headers={"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}).status, 200, "merged discovery")
+    equal(proxy.metric("apiserver_rerouted_request_total", **none) or 0, before, "which no peer has answered")
+    equal(world.ask("GET", "/openapi/v3/apis/resource.k8s.io/v1").status, 200, "a schema")
+    equal(proxy.metric("apiserver_rerouted_request_total", **none), before + 1, "which one has")
 
 
 if __name__ == "__main__":
