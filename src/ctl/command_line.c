@@ -496,6 +496,9 @@ static const struct option {
 
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 
+/* An option of other programs, which here has another name. */
+static const char json_elsewhere[] = "--json";
+
 /* NULL after a message. */
 static const struct option *find_option(const char *arg)
 {
@@ -507,9 +510,10 @@ static const struct option *find_option(const char *arg)
             return &options[i];
         nearest_try(&n, options[i].name);
     }
+    nearest_try(&n, json_elsewhere);
     fprintf(stderr,
             n.best == NULL ? "mvproxyctl: unknown option %s\n" : "mvproxyctl: unknown option %s: did you mean %s?\n",
-            arg, n.best);
+            arg, n.best == json_elsewhere ? "-o json" : n.best);
     return NULL;
 }
 
