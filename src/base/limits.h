@@ -111,7 +111,8 @@ enum {
 
 enum {
     TIMEOUT_HANDSHAKE_MS = 10000,
-    TIMEOUT_CONTROL_MS = 30000,     /* a client of the control socket that neither asks nor reads */
+    TIMEOUT_CONTROL_MS = 30000,     /* a client of the control socket: a request; taking an answer */
+    GRACE_CONTROL_MS = 1000,        /* before it makes room for another */
     TIMEOUT_PROXY_HEADER_MS = 5000, /* a balancer sends it at once */
     TIMEOUT_CONNECT_MS = 5000,
     TIMEOUT_HEADER_MS = 32000,     /* kube-apiserver's ReadHeaderTimeout */

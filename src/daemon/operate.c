@@ -50,20 +50,22 @@ static bool look_at_server(void *arg, const char *id, struct explain_server *out
 static bool do_explain(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
     struct app *a = arg;
-    const char *user = control_text(request, "user");
+    const char *user = "";
     struct cluster_view view;
     struct err expired = {.text = ""};
     char doubt[EXPLAIN_DOUBT_BYTES], peers_off[STATUS_WHY_BYTES];
     struct explain_query q = {
-        .method = control_text(request, "method"),
-        .target = control_text(request, "path"),
-        .user = user[0] == '\0' ? NULL : user,
-        .rerouted = control_flag(request, "rerouted"),
+        .method = "",
+        .target = "",
         .look = look_at_server,
         .arg = &view,
     };
     bool ok;
 
+    if (!control_text(request, "method", &q.method, err) || !control_text(request, "path", &q.target, err) ||
+        !control_text(request, "user", &user, err) || !control_flag(request, "rerouted", &q.rerouted, err))
+        return false;
+    q.user = user[0] == '\0' ? NULL : user;
     if (!cluster_view_take(a->cluster, &view))
         return err_set(err, "out of memory");
     if (!q.rerouted && a->config->client_ca_file[0] == '\0')
@@ -92,9 +94,11 @@ static bool do_requests(const struct json_object *request, struct buf *out, stru
 static bool do_refresh(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
     struct app *a = arg;
-    const char *peer = control_text(request, "peer"), *id = NULL;
+    const char *peer = "", *id = NULL;
     struct json_write w;
 
+    if (!control_text(request, "peer", &peer, err))
+        return false;
     if (peer[0] == '\0')
         cluster_refresh(a->cluster);
     else
@@ -111,10 +115,12 @@ static bool do_refresh(const struct json_object *request, struct buf *out, struc
 static bool set_drained(const struct json_object *request, bool drained, struct app *a, struct buf *out,
                         struct err *err)
 {
-    const char *peer = control_text(request, "peer");
+    const char *peer = "";
     struct cluster_drained done;
     struct json_write w;
 
+    if (!control_text(request, "peer", &peer, err))
+        return false;
     if (cluster_is_own_name(a->cluster, peer))
         return err_set(err, "\"%.200s\" is this server itself: ask the mvproxies of the others, or stop this one",
                        peer);
@@ -185,13 +191,15 @@ static bool more_of_reload(void *job, struct buf *piece)
 
 static bool do_loglevel(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
-    int64_t level = control_number(request, "level", -1);
+    int64_t before = log_verbosity(), level = before;
     struct json_write w;
 
     (void)arg;
-    if (level > 10)
+    if (!control_number(request, "level", &level, err))
+        return false;
+    if (level < 0 || level > 10)
         return err_set(err, "the level must be between 0 and 10");
-    if (level >= 0) {
+    if (level != before) {
         log_set_verbosity((int)level);
         log_info("Verbosity changed by the control socket", LI("v", level));
     }
@@ -270,16 +278,20 @@ static bool more_metrics(void *job, struct buf *piece)
 
 static void *begin_view(bool upgrade, const struct json_object *request, struct err *err, const struct app *a)
 {
-    struct skew_view *v = skew_view_new(&(struct skew_view_opts){.served = cluster_served(a->cluster),
-                                                                 .askers = proxy_askers(a->proxy),
-                                                                 .skewed_ms = cluster_skewed_ms(a->cluster),
-                                                                 .uneven_ms = cluster_uneven_ms(a->cluster),
-                                                                 .uneven_gv_ms = cluster_uneven_gv_ms,
-                                                                 .cluster = a->cluster,
-                                                                 .most_bytes = SKEW_BYTES,
-                                                                 .upgrade = upgrade,
-                                                                 .all = control_flag(request, "all")});
+    bool all = false;
+    struct skew_view *v;
 
+    if (!control_flag(request, "all", &all, err))
+        return NULL;
+    v = skew_view_new(&(struct skew_view_opts){.served = cluster_served(a->cluster),
+                                               .askers = proxy_askers(a->proxy),
+                                               .skewed_ms = cluster_skewed_ms(a->cluster),
+                                               .uneven_ms = cluster_uneven_ms(a->cluster),
+                                               .uneven_gv_ms = cluster_uneven_gv_ms,
+                                               .cluster = a->cluster,
+                                               .most_bytes = SKEW_BYTES,
+                                               .upgrade = upgrade,
+                                               .all = all});
     if (v == NULL)
         (void)err_set(err, "out of memory");
     return v;
@@ -312,7 +324,7 @@ static const struct control_command commands[] = {
 
 void operate_open(struct app *a)
 {
-    struct control_opts o = {.path = a->config->control_socket, .commands = commands, .arg = a};
+    struct control_opts o = {.path = a->config->control_socket, .commands = commands, .arg = a, .metrics = a->metrics};
     struct err err;
 
     if (o.path[0] == '\0')

@@ -474,5 +474,91 @@ def test_misuse(world):
         sock.close()
 
 
+def closed(world, reason):
+    found = re.search(r'mvproxy_control_closed_total\{reason="%s"\} (\d+)' % reason, world.proxies["a"].get("/metrics")[1])
+    return int(found.group(1))
+
+
+def test_crowd(world):
+    """more clients than there may be, each in the middle of a line or of an answer, one byte at a time: who comes then is served"""
+    path = world.proxies["a"].options["control-socket"]
+    before = closed(world, "crowded_out")
+    for request in (b" ", b'{"v":1,"command":"skew","all":true}\n' * 20):
+        crowd, over = [socket.socket(socket.AF_UNIX) for _ in range(150)], threading.Event()
+        for sock in crowd:
+            sock.connect(path)
+            with contextlib.suppress(OSError):  # it had to make room already
+                sock.sendall(request)
+
+        def drip(socks=crowd, over=over, asking=request == b" "):
+            while not over.wait(0.05):
+                for sock in socks:
+                    with contextlib.suppress(OSError):
+                        if asking:
+                            sock.send(b" ")
+                        else:
+                            sock.recv(1, socket.MSG_DONTWAIT)
+        thread = threading.Thread(target=drip)
+        thread.start()
+        try:
+            for _ in range(3):
+                equal(ctl(world, "status")[0], 0, "who comes then")
+        finally:
+            over.set()
+            thread.join()
+            for sock in crowd:
+                sock.close()
+    check(closed(world, "crowded_out") > before, "is counted")
+
+
+def test_many(world):
+    """more clients at once than are served at once: each gets its answer"""
+    before, answers = closed(world, "crowded_out"), []
+    threads = [threading.Thread(target=lambda: answers.append(ctl(world, "status")[0])) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    equal(answers, [0] * len(threads), "status")
+    equal(closed(world, "crowded_out"), before, "none had to go")
+
+
+def test_bad_members(world):
+    """what is of another type, or has a NUL, is refused: it is neither taken for something else nor seen in the log"""
+    control, mark = Control(world.proxies["a"].options["control-socket"]), world.proxies["a"].log_mark()
+    equal(ctl(world, "loglevel", "10")[0], 0, "all is logged")
+    for command, members, text in (("loglevel", {"level": -5}, "between 0 and 10"), ("loglevel", {"level": 99999999999}, "between 0 and 10"),
+                                   ("loglevel", {"level": 10**30}, "between 0 and 10"), ("loglevel", {"level": 4.5}, '"level" has to be a whole number'),
+                                   ("loglevel", {"level": "4"}, '"level" has to be a whole number'), ("refresh", {"peer": 5}, '"peer" has to be text'),
+                                   ("drain", {"peer": None}, '"peer" has to be text'), ("drain", {"peer": "test-server-b\0"}, "no NUL"),
+                                   ("skew", {"all": "canary-line"}, '"all" has to be true or false'), (7, {}, '"command" has to be text'),
+                                   (["status"], {}, '"command" has to be text'), ("canary-line", {"peers": "canary-line"}, "unknown command"),
+                                   ("explain", {"method": "GET", "path": "/api", "user": {"canary-line": 1}}, '"user" has to be text')):
+        told = control.ask(command, **members)
+        check(not told["ok"] and text in told["error"], command, members, told)
+    equal(control.ask("loglevel")["result"], {"level": 10}, "nothing was set")
+    equal(ctl(world, "loglevel", "4")[0], 0, "back")
+    check("canary-line" not in world.proxies["a"].log()[mark:], "the log")
+
+
+def test_two_reloads(world):
+    """reloads at once, some of whose clients leave: each of the others gets its answer, and the last file is in force"""
+    path = world.proxies["a"].options["control-socket"]
+    waiting = []
+    for i in range(24):
+        control = Control(path)
+        control.sock.sendall(b'{"v":1,"command":"reload"}\n')
+        if i % 2 == 0:
+            control.lines.close()
+            control.sock.close()
+        else:
+            waiting.append(control)
+        if len(waiting) == 4:
+            for one in waiting:
+                equal(json.loads(one.lines.readline())["result"]["reloaded"], True, "reloaded")
+            waiting = []
+    equal(ctl(world, "reload")[0], 0, "and again")
+
+
 if __name__ == "__main__":
     fixture.main(globals())

@@ -16,24 +16,38 @@
 #include "admin/metrics_text.h"
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/metric.h"
 #include "lib/tap.h"
 #include "net/loop.h"
 
 enum { LARGE = 4 << 20 };
 
+#define REFUSED(why) "{\"v\":1,\"ok\":false,\"error\":\"" why "\"}"
+#define ECHO(more) "{\"v\":1,\"command\":\"echo\"" more "}\n"
+#define ECHOED "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}"
+#define NUL_REFUSED REFUSED("a request has no NUL character (\\\\u0000) in its names and texts")
+#define NO_END REFUSED("the request has no end: it is one line")
+#define CROWDED_OUT REFUSED("closed to make room: others wait, and nothing whole was asked here for longest")
+
 #define GIVEN_UP "{\"v\":1,\"ok\":false,\"error\":\"the answer is too long, or there is no memory for it\"}"
 
 static struct loop *loop;
+static struct metrics *metrics;
 static char path[64];
 static unsigned calls;
 
 static bool do_echo(const struct json_object *request, struct buf *result, struct err *err, void *arg)
 {
-    (void)err;
+    const char *text = "";
+    int64_t n = -1;
+    bool yes = false;
+
     (void)arg;
     calls++;
-    buf_printf(result, "[\"%s\",%lld,%s]", control_text(request, "text"), (long long)control_number(request, "n", -1),
-               control_flag(request, "yes") ? "true" : "false");
+    if (!control_text(request, "text", &text, err) || !control_number(request, "n", &n, err) ||
+        !control_flag(request, "yes", &yes, err))
+        return false;
+    buf_printf(result, "[\"%s\",%lld,%s]", text, (long long)n, yes ? "true" : "false");
     return true;
 }
 
@@ -47,12 +61,13 @@ static bool do_fail(const struct json_object *request, struct buf *result, struc
 
 static bool do_large(const struct json_object *request, struct buf *result, struct err *err, void *arg)
 {
-    size_t n = (size_t)control_number(request, "n", LARGE);
+    int64_t n = LARGE;
 
-    (void)err;
     (void)arg;
+    if (!control_number(request, "n", &n, err))
+        return false;
     buf_append_char(result, '"');
-    for (size_t i = 0; i < n; i += 1024) {
+    for (int64_t i = 0; i < n; i += 1024) {
         char *room = buf_reserve(result, 1024);
 
         if (room == NULL)
@@ -73,16 +88,16 @@ static unsigned jobs;
 
 static void *begin_count(const struct json_object *request, struct err *err, void *arg)
 {
-    struct counting *c;
+    struct counting *c = must_zalloc(sizeof(*c));
+    bool refuse = false;
 
     (void)arg;
-    if (control_flag(request, "refuse")) {
-        (void)err_set(err, "refused");
+    *c = (struct counting){.most = 3, .fails = -1};
+    if (!control_flag(request, "refuse", &refuse, err) || !control_number(request, "n", &c->most, err) ||
+        !control_number(request, "fails", &c->fails, err) || (refuse && !err_set(err, "refused"))) {
+        mem_free(c);
         return NULL;
     }
-    c = must_zalloc(sizeof(*c));
-    c->most = control_number(request, "n", 3);
-    c->fails = control_number(request, "fails", -1);
     jobs++;
     return c;
 }
@@ -120,6 +135,34 @@ static bool do_toil(const struct json_object *request, struct buf *result, struc
 
 static const struct control_job count_job = {begin_count, more_count, end_count, 1};
 
+/* One that never comes. */
+static bool more_nothing(void *job, struct buf *piece)
+{
+    (void)job;
+    (void)piece;
+    return true;
+}
+
+static const struct control_job wait_job = {begin_count, more_nothing, end_count, 1};
+
+/* A MiB at a time, 12 in all. */
+static bool more_large(void *job, struct buf *piece)
+{
+    static char text[(1 << 20) - 16];
+    struct counting *c = job;
+
+    memset(text, 'x', sizeof(text));
+    if (c->at == 0)
+        buf_append_char(piece, '"');
+    buf_append(piece, slice_of(text, sizeof(text)));
+    if (++c->at < 12)
+        return true;
+    buf_append_char(piece, '"');
+    return false;
+}
+
+static const struct control_job pieces_job = {begin_count, more_large, end_count, 0};
+
 /* More than an answer may be. */
 static bool more_flood(void *job, struct buf *piece)
 {
@@ -134,18 +177,36 @@ static bool more_flood(void *job, struct buf *piece)
 static const struct control_job flood_job = {begin_count, more_flood, end_count, 0};
 
 static const struct control_command commands[] = {
-    {"echo", do_echo, NULL},     {"fail", do_fail, NULL},     {"large", do_large, NULL}, {"toil", do_toil, NULL},
-    {"count", NULL, &count_job}, {"flood", NULL, &flood_job}, {NULL, NULL, NULL}};
+    {"echo", do_echo, NULL},   {"fail", do_fail, NULL},       {"large", do_large, NULL},
+    {"toil", do_toil, NULL},   {"count", NULL, &count_job},   {"flood", NULL, &flood_job},
+    {"wait", NULL, &wait_job}, {"pieces", NULL, &pieces_job}, {NULL, NULL, NULL}};
 
-static struct control *open_control(void)
+/* In milliseconds; 0: as it is. */
+static struct control *open_patient(uint64_t timeout, uint64_t grace)
 {
-    struct control_opts o = {.path = path, .commands = commands};
+    struct control_opts o = {
+        .path = path, .commands = commands, .metrics = metrics, .timeout_ms = timeout, .grace_ms = grace};
     struct err err = {""};
     struct control *c = control_new(loop, &o, &err);
 
     if (c == NULL)
         tap_bail("%s", err.text);
     return c;
+}
+
+static struct control *open_control(void)
+{
+    return open_patient(0, 0);
+}
+
+/* How many connections have ended so. */
+static double closed(const char *reason)
+{
+    static const char *const labels[] = {"reason", NULL};
+    struct slice value = slice_str(reason);
+
+    return metric_value(
+        metric_child(metric_family(metrics, METRIC_COUNTER, "mvproxy_control_closed_total", "", labels, 1), &value));
 }
 
 static int dial(void)
@@ -205,13 +266,31 @@ static const struct {
      "{\"v\":1,\"ok\":true,\"result\":[\"a\",7,true]}"},
     {"members that are missing", "{\"v\":1,\"command\":\"echo\"}\n",
      "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}"},
-    {"members of other types", "{\"v\":1,\"command\":\"echo\",\"text\":1,\"n\":\"7\",\"yes\":1}\n",
-     "{\"v\":1,\"ok\":true,\"result\":[\"\",-1,false]}"},
+    {"a number as text", ECHO(",\"text\":1"), REFUSED("\\\"text\\\" has to be text")},
+    {"nothing as text", ECHO(",\"text\":null"), REFUSED("\\\"text\\\" has to be text")},
+    {"text as a number", ECHO(",\"n\":\"7\""), REFUSED("\\\"n\\\" has to be a whole number")},
+    {"a fraction as a number", ECHO(",\"n\":7.5"), REFUSED("\\\"n\\\" has to be a whole number")},
+    {"a number as a truth", ECHO(",\"yes\":1"), REFUSED("\\\"yes\\\" has to be true or false")},
+    {"a NUL in a text", ECHO(",\"text\":\"a\\u0000b\""), NUL_REFUSED},
+    {"in a name", "{\"v\":1,\"command\\u0000\":\"echo\"}\n", NUL_REFUSED},
+    {"in the command", "{\"v\":1,\"command\":\"echo\\u0000x\"}\n", NUL_REFUSED},
+    {"behind a backslash", ECHO(",\"text\":\"\\\\\\u0000\""), NUL_REFUSED},
+    {"a backslash and what is no NUL", ECHO(",\"other\":\"\\\\u0000\",\"n\":1"),
+     "{\"v\":1,\"ok\":true,\"result\":[\"\",1,false]}"},
+    {"another escaped character", ECHO(",\"text\":\"\\u0061\""), "{\"v\":1,\"ok\":true,\"result\":[\"a\",-1,false]}"},
     {"a command that fails", "{\"v\":1,\"command\":\"fail\"}\n",
      "{\"v\":1,\"ok\":false,\"error\":\"it \\\"cannot\\\" be done\"}"},
     {"a mistyped command", "{\"v\":1,\"command\":\"ecko\"}\n",
      "{\"v\":1,\"ok\":false,\"error\":\"unknown command \\\"ecko\\\": did you mean echo?\"}"},
-    {"no command", "{\"v\":1}\n", "{\"v\":1,\"ok\":false,\"error\":\"unknown command \\\"\\\"\"}"},
+    {"no command", "{\"v\":1}\n", REFUSED("the request names no command (\\\"command\\\")")},
+    {"an empty command", "{\"v\":1,\"command\":\"\"}\n", REFUSED("unknown command \\\"\\\"")},
+    {"a number as command", "{\"v\":1,\"command\":7}\n", REFUSED("\\\"command\\\" has to be text")},
+    {"a list", "{\"v\":1,\"command\":[\"echo\"]}\n", REFUSED("\\\"command\\\" has to be text")},
+    {"an object", "{\"v\":1,\"command\":{}}\n", REFUSED("\\\"command\\\" has to be text")},
+    {"nothing", "{\"v\":1,\"command\":null}\n", REFUSED("\\\"command\\\" has to be text")},
+    {"no version", "{\"command\":\"echo\"}\n", REFUSED("only version 1 of the protocol is spoken here")},
+    {"a version as text", "{\"v\":\"1\",\"command\":\"echo\"}\n",
+     REFUSED("only version 1 of the protocol is spoken here")},
     {"another version", "{\"v\":2,\"command\":\"echo\"}\n",
      "{\"v\":1,\"ok\":false,\"error\":\"only version 1 of the protocol is spoken here\"}"},
     {"no JSON", "status\n", "{\"v\":1,\"ok\":false,\"error\":\"a request is one line with a JSON object\"}"},
@@ -250,6 +329,13 @@ static void test_requests(void)
     is_str(answer(fd), "(end)", "and the end");
     close(fd);
     fd = dial();
+    say(fd, ECHO("") "{\"v\":1,\"comm");
+    (void)shutdown(fd, SHUT_WR);
+    is_str(answer(fd), ECHOED, "a request and half of one");
+    is_str(answer(fd), NO_END, "both have an answer");
+    is_str(answer(fd), "(end)", "and the end");
+    close(fd);
+    fd = dial();
     (void)shutdown(fd, SHUT_WR);
     is_str(answer(fd), "(end)", "who asks nothing is told nothing");
     close(fd);
@@ -261,7 +347,7 @@ static void test_rule_breakers(void)
 {
     static char junk[1 << 16];
     struct control *c = open_control();
-    int fd = dial(), others[LIMIT_CONTROL_CLIENTS], late;
+    int fd = dial(), others[LIMIT_CONTROL_CLIENTS];
     size_t sent = 0;
     ssize_t n;
 
@@ -278,10 +364,6 @@ static void test_rule_breakers(void)
     for (size_t i = 0; i < ROWS(others); i++)
         others[i] = dial();
     turn(5);
-    late = dial();
-    is_str(answer(late), "{\"v\":1,\"ok\":false,\"error\":\"busy: as many others as there may be are connected\"}",
-           "one more than there is room for is told so");
-    close(late);
     /* A client that asks and never reads makes one answer wait, not a hundred. */
     calls = 0;
     for (unsigned i = 0; i < 100; i++)
@@ -293,6 +375,138 @@ static void test_rule_breakers(void)
     for (size_t i = 0; i < ROWS(others); i++)
         close(others[i]);
     turn(5);
+    control_free(c);
+}
+
+static void drip(const int *fds, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        (void)!send(fds[i], " ", 1, MSG_NOSIGNAL);
+    turn(1);
+}
+
+/* As many as there may be: each lives as long as it likes, but none at the cost of who comes. */
+static void test_crowd(void)
+{
+    struct control *c = open_patient(60000, 30);
+    int crowd[LIMIT_CONTROL_CLIENTS], late;
+    double before = closed("crowded_out");
+
+    for (size_t i = 0; i < ROWS(crowd); i++) {
+        crowd[i] = dial();
+        turn(2);
+    }
+    for (uint64_t until = clock_ms() + 60; clock_ms() < until;)
+        drip(crowd, ROWS(crowd));
+    is_double(closed("crowded_out"), before, "half lines, byte by byte: nobody else is there");
+    late = dial();
+    say(late, ECHO(""));
+    is_str(answer(late), ECHOED, "who comes then is served");
+    is_str(answer(crowd[0]), CROWDED_OUT, "who has asked nothing whole for longest is told");
+    is_str(answer(crowd[0]), "(end)", "and closed");
+    is_double(closed("crowded_out"), before + 1, "and counted");
+    for (size_t i = 1; i < ROWS(crowd); i++)
+        say(crowd[i], ECHO(""));
+    for (size_t i = 1; i < ROWS(crowd); i++)
+        is_str(answer(crowd[i]), ECHOED, "the others went on");
+    close(late);
+    for (size_t i = 0; i < ROWS(crowd); i++)
+        close(crowd[i]);
+    turn(5);
+    control_free(c);
+}
+
+/* Nobody has to make room who has just come: more than there is room for are served one after the other. */
+static void test_burst(void)
+{
+    struct control *c = open_patient(60000, 60000);
+    int many[5 * LIMIT_CONTROL_CLIENTS];
+    double before = closed("crowded_out");
+
+    for (size_t i = 0; i < ROWS(many); i++) {
+        many[i] = dial();
+        say(many[i], ECHO(""));
+    }
+    for (size_t i = 0; i < ROWS(many); i++) {
+        is_str(answer(many[i]), ECHOED, "one of many");
+        close(many[i]);
+    }
+    is_double(closed("crowded_out"), before, "none had to go");
+    turn(5);
+    control_free(c);
+}
+
+/* All answers are being made. Those stay; who asks again when it has one makes room, and who left. */
+static void test_all_at_work(void)
+{
+    struct control *c = open_patient(60000, 30);
+    int busy[LIMIT_CONTROL_CLIENTS], late, later;
+    double before = closed("crowded_out"), gone = closed("client_gone");
+    uint64_t until;
+
+    for (size_t i = 0; i < ROWS(busy); i++) {
+        busy[i] = dial();
+        say(busy[i], i > 0 ? "{\"v\":1,\"command\":\"wait\"}\n"
+                           : "{\"v\":1,\"command\":\"count\",\"n\":400}\n{\"v\":1,\"command\":\"wait\"}\n");
+    }
+    turn(5);
+    late = dial();
+    say(late, ECHO(""));
+    is_str(answer(late), ECHOED, "there is a place when one has its answer, and asks again");
+    is_double(closed("crowded_out"), before + 1, "alone");
+    is_u64(jobs, LIMIT_CONTROL_CLIENTS - 1, "all others go on");
+    for (until = clock_ms() + 60; clock_ms() < until;)
+        turn(1);
+    close(busy[1]);
+    later = dial();
+    say(late, "{\"v\":1,\"command\":\"wait\"}\n");
+    say(later, ECHO(""));
+    is_str(answer(later), ECHOED, "who has left while its answer is made keeps no place");
+    is_double(closed("client_gone"), gone + 1, "and is counted");
+    for (size_t i = 0; i < ROWS(busy); i++)
+        if (i != 1)
+            close(busy[i]);
+    close(late);
+    close(later);
+    control_free(c);
+    is_u64(jobs, 0, "none outlives the socket");
+}
+
+/* No byte moves an end. */
+static void test_deadlines(void)
+{
+    struct control *c = open_patient(500, 60000);
+    int half = dial(), idle = dial(), worker = dial(), slow = dial(), slow_pieces = dial(), steady = dial();
+    double requests = closed("request_timeout"), idles = closed("idle_timeout"), answers = closed("answer_timeout");
+    char byte;
+
+    say(worker, "{\"v\":1,\"command\":\"wait\"}\n");
+    say(slow, "{\"v\":1,\"command\":\"large\"}\n");
+    say(slow_pieces, "{\"v\":1,\"command\":\"pieces\"}\n");
+    alarm(60);
+    while (closed("request_timeout") + closed("idle_timeout") + closed("answer_timeout") <
+           requests + idles + answers + 4) {
+        drip(&half, 1);
+        (void)!recv(slow, &byte, 1, MSG_DONTWAIT);
+        (void)!recv(slow_pieces, &byte, 1, MSG_DONTWAIT);
+        (void)!send(steady, ECHO(""), sizeof(ECHO("")) - 1, MSG_NOSIGNAL);
+        if (strcmp(answer(steady), ECHOED) != 0)
+            tap_bail("who asks again and again may not stay");
+    }
+    alarm(0);
+    is_double(closed("request_timeout"), requests + 1, "a request that comes byte by byte");
+    is_str(answer(half), NO_END, "is told");
+    is_str(answer(half), "(end)", "and closed");
+    is_double(closed("idle_timeout"), idles + 1, "one that asks nothing");
+    is_str(answer(idle), "(end)", "likewise");
+    is_double(closed("answer_timeout"), answers + 2, "two answers that are taken byte by byte");
+    is_u64(jobs, 1, "who waits for an answer waits on");
+    close(half);
+    close(idle);
+    close(worker);
+    close(slow);
+    close(slow_pieces);
+    close(steady);
     control_free(c);
 }
 
@@ -523,8 +737,13 @@ int main(void)
     (void)signal(SIGPIPE, SIG_IGN); /* as the daemon */
     event_set_mem_functions(allocate, allocate_again, mem_free);
     loop = loop_new(NULL);
+    metrics = metrics_new();
     test_requests();
     test_rule_breakers();
+    test_crowd();
+    test_burst();
+    test_all_at_work();
+    test_deadlines();
     test_full();
     test_pieces();
     test_takeover();
@@ -534,5 +753,6 @@ int main(void)
     test_errors();
     test_lag();
     loop_free(loop);
+    metrics_free(metrics);
     return tap_end();
 }
