@@ -134,11 +134,13 @@ static bool may_end(const struct front_conn *fc)
 static bool end_idle(struct front *f)
 {
     struct list *idle = &f->host.idle;
+    struct list_node *n;
+    size_t looks = idle->count < FULL_SEARCHED ? idle->count : FULL_SEARCHED;
 
-    for (size_t looks = idle->count < FULL_SEARCHED ? idle->count : FULL_SEARCHED; looks > 0; looks--) {
-        struct front_conn *fc = list_entry(list_pop_front(idle), struct front_conn, idle);
+    for (; looks > 0 && (n = list_pop_front(idle)) != NULL; looks--) {
+        struct front_conn *fc = list_entry(n, struct front_conn, idle);
 
-        list_push_back(idle, &fc->idle);
+        list_push_back(idle, n);
         if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections) && may_end(fc)) {
             front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
             return true;
