@@ -380,12 +380,30 @@ static bool is_file_itself(struct slice v)
     return false;
 }
 
+/* A URL with a password, in whatever option: "scheme://user:password@host". */
+static bool has_password(struct slice v)
+{
+    const char *at = v.n == 0 ? NULL : memmem(v.p, v.n, "://", 3);
+    struct slice host;
+
+    if (at == NULL)
+        return false;
+    host = slice_from(v, (size_t)(at + 3 - v.p));
+    return slice_index(host, '@') < slice_index(host, '/');
+}
+
 /* No value has lines, and what is refused here is not repeated: neither in the log nor to who reloads. */
 static bool may_be_shown(const struct option *o, const struct config_setting *s, struct buf *errors)
 {
     for (size_t i = 0; i < s->n_values; i++) {
         if (is_file_itself(s->values[i])) {
             config_complain(errors, &s->places[i], "%s: this is a certificate or key: give the name of its file",
+                            o->name);
+            return false;
+        }
+        if (has_password(s->values[i])) {
+            config_complain(errors, &s->places[i],
+                            "%s: a user name or password has no place in it, and would not be sent: take it out",
                             o->name);
             return false;
         }

@@ -4,6 +4,7 @@
 longer than it is needed.  The daemon needs no system call that its unit does not allow."""
 
 import base64
+import json
 import os
 import re
 import shutil
@@ -117,6 +118,29 @@ def test_option_values(world):
         for where, text in dict(written(world), bundle=bundle(world)).items():
             check("canary-url" not in text, "the password of", option, "is in the", where)
     a.await_log('"Reloaded"', since=a.reload())
+
+
+def test_every_option(world):
+    """each option there is, in the file and on the command line: a key or a URL with a password in its place is refused, and nothing of it is repeated"""
+    program, path = fixture.mvproxy_binary(), os.path.join(world.scratch, "pasted.yaml")
+    told = subprocess.run([program, "--help"], capture_output=True, text=True, check=True).stdout
+    options = re.findall(r"^  --?([a-z0-9-]+)=", told, re.M)
+    check(len(options) > 60, options)
+    key = "-----BEGIN PRIVATE KEY-----\nCANARY\n"
+    seen = 0
+    for option in options:
+        for value in (key, key.replace("\n", " "), base64.b64encode(key.encode()).decode(), "https://root:CANARY@127.0.0.1:6443/x", "b=https://CANARY@127.0.0.1:1"):
+            shown = json.dumps(value)
+            for text, arguments in (("%s: %s\n" % (option, shown), ()), ("%s: [%s]\n" % (option, shown), ()), ("%s: {x: %s}\n" % (option, shown), ()),
+                                    ("", ("-%s=%s" % (option, value) if len(option) == 1 else "--%s=%s" % (option, value),))):
+                with open(path, "w", encoding="ascii") as out:
+                    out.write(text)
+                done = subprocess.run([program, "-t", "--config", path, *arguments], capture_output=True, text=True, check=False)
+                said = done.stdout + done.stderr
+                check(done.returncode != 0 and option in said, option, value, "is not refused:", said)
+                check("CANARY" not in said and value[:40] not in said, option, "is repeated:", said)
+                seen += 1
+    print("# %d ways" % seen, flush=True)
 
 
 def test_keys(world):
