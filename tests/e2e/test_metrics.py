@@ -103,6 +103,24 @@ def test_by_server(world):
     equal(proxy.metric(name, server="test-server-b") - before, 5, "answered by b")
 
 
+def test_latency(world):
+    """by route and by server, in seconds: no less than the server takes, no more than the client waits"""
+    proxy, delay = world.proxies["a"], 0.3
+    names = {"mvproxy_request_duration_seconds": {"route": "peer"}, "mvproxy_back_request_duration_seconds": {"server": "test-server-b"}}
+
+    def told(end):
+        return {name: proxy.metric(name + end, **labels) or 0 for name, labels in names.items()}
+    ask(world, "a", FIRST)
+    counts, sums = told("_count"), told("_sum")
+    world.sim.fault("delay-head", server="b", path=FIRST, ms=int(delay * 1000))
+    began = fixture.time.monotonic()
+    equal(ask(world, "a", FIRST), 200, FIRST)
+    until(lambda: all(count == counts[name] + 1 for name, count in told("_count").items()), "one more in each")
+    waited = fixture.time.monotonic() - began
+    for name, total in told("_sum").items():
+        check(delay - 0.001 <= total - sums[name] <= waited + 0.001, name, total - sums[name], "of", waited)
+
+
 def test_not_configured(world):
     """nothing is said of etcd and of Leases that are not published, until they are configured"""
     proxy = world.proxies["a"]
