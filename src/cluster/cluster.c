@@ -98,9 +98,12 @@ static void on_readiness(void *arg)
                 : cluster_peers_answer(c) ? ": peers take over what they serve"
                                           : ", and no peer answers for it");
     metric_set(c->metrics.failing_over, ready ? 0 : 1);
+    if (s == READINESS_UNREACHABLE)
+        pulse_doubt(c->local->pulse);
     /* It may be another version; the pauses before the next attempts have grown while it was away. */
     if (!ready)
         return;
+    pulse_answered(c->local->pulse, 0);
     refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
     if (c->leases != NULL)
         leases_retry(c->leases);
@@ -333,22 +336,29 @@ void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w)
     waiters_forget(w);
 }
 
-static void poll_peer(struct cluster *c, const char *peer_id, enum refresh_trigger why)
+static struct server *find_server(struct cluster *c, const char *peer_id)
 {
     struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, slice_str(peer_id));
 
-    if (p != NULL && p->server != NULL)
-        refresh_trigger(p->server->discovery, why);
+    return p == NULL ? NULL : p->server;
 }
 
 void cluster_peer_missed(struct cluster *c, const char *peer_id)
 {
-    poll_peer(c, peer_id, REFRESH_MISS);
+    struct server *s = find_server(c, peer_id);
+
+    if (s != NULL)
+        refresh_trigger(s->discovery, REFRESH_MISS);
 }
 
 void cluster_peer_suspect(struct cluster *c, const char *peer_id)
 {
-    poll_peer(c, peer_id, REFRESH_SUSPECT);
+    struct server *s = find_server(c, peer_id);
+
+    if (s == NULL)
+        return;
+    refresh_trigger(s->discovery, REFRESH_SUSPECT);
+    pulse_doubt(s->pulse);
 }
 
 void cluster_local_suspect(struct cluster *c)
@@ -365,10 +375,18 @@ void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr
 
 void cluster_peer_answered(struct cluster *c, const char *peer_id)
 {
-    struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, slice_str(peer_id));
+    struct server *s = find_server(c, peer_id);
 
-    if (p != NULL && p->server != NULL && refresh_failing(p->server->discovery))
-        refresh_trigger(p->server->discovery, REFRESH_ANSWERED);
+    if (s != NULL && refresh_failing(s->discovery))
+        refresh_trigger(s->discovery, REFRESH_ANSWERED);
+}
+
+void cluster_server_answered(struct cluster *c, const char *peer_id, uint64_t sent_ms)
+{
+    struct server *s = peer_id == NULL ? c->local : find_server(c, peer_id);
+
+    if (s != NULL)
+        pulse_answered(s->pulse, sent_ms);
 }
 
 bool cluster_fails_over(const struct cluster *c)
@@ -400,6 +418,7 @@ void cluster_local_failed(struct cluster *c, bool unreachable)
         readiness_lost(c->readiness);
     else
         readiness_invalidate(c->readiness);
+    pulse_doubt(c->local->pulse);
     if (origin_loops(c->o.local))
         refresh_trigger(c->local->discovery, REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
 }

@@ -71,6 +71,9 @@ void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr
 /* A peer answered a rerouted request: if its last polls failed, its discovery is polled again now (at the rate of
  * REFRESH_ANSWERED). */
 void cluster_peer_answered(struct cluster *c, const char *peer_id);
+/* A server (`peer_id` NULL: the local one) answered a client's request with less than 500; `sent_ms`: when that was
+ * sent, by the loop's clock. If it was shown not to answer, that is over (pulse.h). */
+void cluster_server_answered(struct cluster *c, const char *peer_id, uint64_t sent_ms);
 /* Polls the discovery of all servers now (mvproxyctl refresh). */
 void cluster_refresh(struct cluster *c);
 /* The same for one server, given by server ID or host name. Returns its ID; NULL if there is none of that name, or,

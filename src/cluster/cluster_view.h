@@ -27,6 +27,7 @@ struct cluster_server {
                              NULL: none known */
 
     enum pulse_state answers;
+    bool refuses;                             /* PULSE_UNREACHABLE: there is an answer, 5xx */
     uint64_t answers_ms;                      /* for how long it has answered, or not */
     const char *version, *emulated, *mvproxy; /* "" if not known */
     bool has_mvproxy;

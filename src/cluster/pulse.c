@@ -14,6 +14,8 @@
 
 enum { ANSWER_BYTES = 64 << 10, JITTER_PERCENT = 10 };
 
+enum failure { FAILURE_UNREACHED, FAILURE_LATE, FAILURE_REFUSED };
+
 struct pulse {
     struct pulse_opts o;
     struct loop *loop;
@@ -23,6 +25,11 @@ struct pulse {
     enum pulse_state state;
     uint64_t since_ms, failed_ms, failure_since_ms;
     struct err failure; /* the last */
+    enum failure kind;  /* of it */
+    uint64_t asked_ms;  /* the beginning of the last probe */
+    uint64_t seen_ms;   /* when the youngest request was sent that is known to have been answered; 0: none */
+    bool early;         /* the timer is set for the sake of what others know */
+    bool repeated;      /* the probe under way took the place of one without an answer */
     struct version says;
     bool hop;
     char hop_id[SERVER_ID_BYTES];
@@ -50,12 +57,13 @@ static void set_state(struct pulse *p, enum pulse_state s, bool other)
 }
 
 /* An outage may begin with one error and go on with another: each has its own age. */
-static void unreachable(struct pulse *p, const struct err *why)
+static void unreachable(struct pulse *p, const struct err *why, enum failure kind)
 {
     p->failed_ms = loop_now_ms(p->loop);
     if (p->state != PULSE_UNREACHABLE || strcmp(why->text, p->failure.text) != 0)
         p->failure_since_ms = p->failed_ms;
     p->failure = *why;
+    p->kind = kind;
     set_state(p, PULSE_UNREACHABLE, false);
 }
 
@@ -88,7 +96,7 @@ static void answered(struct pulse *p, const struct fetch_result *r)
         (void)err_set(
             &why, p->hop ? "the mvproxy before it answers %u: it does not reach its kube-apiserver" : "it answers %u",
             status);
-        unreachable(p, &why);
+        unreachable(p, &why, FAILURE_REFUSED);
         return;
     }
     take_mvproxy(p, r->head);
@@ -106,13 +114,15 @@ static void on_answer(void *arg, const struct fetch_result *r)
     struct err why = {.text = ""};
 
     p->fetch = NULL;
-    loop_timer_set(p->timer, jitter_ms(interval(p), JITTER_PERCENT));
+    p->repeated = false;
+    if (!p->early)
+        loop_timer_set(p->timer, jitter_ms(interval(p), JITTER_PERCENT));
     if (r->ok) {
         answered(p, r);
         return;
     }
     (void)err_set(&why, "%s", r->failure);
-    unreachable(p, &why);
+    unreachable(p, &why, r->timed_out ? FAILURE_LATE : FAILURE_UNREACHED);
 }
 
 static void ask(void *arg)
@@ -130,6 +140,10 @@ static void ask(void *arg)
 
     if (p->origin == NULL)
         return;
+    p->early = false;
+    p->repeated = p->fetch != NULL;
+    fetch_cancel(&p->fetch);
+    p->asked_ms = loop_now_ms(p->loop);
     p->fetch = api_send(p->o.api, &g, on_answer, p);
     if (p->fetch == NULL) /* out of memory: nothing is known by it */
         loop_timer_set(p->timer, interval(p));
@@ -153,6 +167,7 @@ struct pulse *pulse_new(const struct pulse_opts *o)
 static void rest(struct pulse *p)
 {
     fetch_cancel(&p->fetch);
+    p->early = p->repeated = false;
     if (p->timer != NULL)
         loop_timer_cancel(p->timer);
     origin_unref(p->origin);
@@ -178,6 +193,7 @@ void pulse_set_origin(struct pulse *p, struct origin *o)
     rest(p);
     if (!same_place) {
         p->state = PULSE_UNKNOWN;
+        p->seen_ms = 0;
         err_clear(&p->failure);
     }
     if (o == NULL)
@@ -186,19 +202,59 @@ void pulse_set_origin(struct pulse *p, struct origin *o)
     loop_timer_set(p->timer, 0);
 }
 
+static void ask_early(struct pulse *p)
+{
+    uint64_t now = loop_now_ms(p->loop), due = p->asked_ms + PULSE_EARLY_MS;
+
+    if (p->early)
+        return;
+    p->early = true;
+    loop_timer_set(p->timer, due > now ? due - now : 0);
+}
+
+/* One under way may be lost with what was there before. But only one: answers that take long have their time. */
+void pulse_answered(struct pulse *p, uint64_t sent_ms)
+{
+    if (p->origin == NULL || p->state != PULSE_UNREACHABLE)
+        return;
+    if (sent_ms > p->seen_ms)
+        p->seen_ms = sent_ms;
+    if (!p->repeated)
+        ask_early(p);
+}
+
+void pulse_doubt(struct pulse *p)
+{
+    if (p->origin == NULL || p->fetch != NULL)
+        return;
+    if (p->state == PULSE_ANSWERS ||
+        (p->state == PULSE_UNREACHABLE && p->kind == FAILURE_UNREACHED && !origin_unreachable(p->origin)))
+        ask_early(p);
+}
+
+/* It has come back, and only the next probe will say so. */
+static bool is_back(const struct pulse *p)
+{
+    return p->state == PULSE_UNREACHABLE && p->kind != FAILURE_LATE && p->seen_ms > p->failed_ms;
+}
+
 void pulse_look(const struct pulse *p, struct pulse_view *out)
 {
     static const struct version nothing;
+    bool back, fails;
 
     *out = (struct pulse_view){.says = &nothing, .hop_id = "", .mvproxy = ""};
     if (p == NULL)
         return;
+    back = is_back(p);
+    fails = p->state == PULSE_UNREACHABLE && !back;
     *out = (struct pulse_view){
-        .state = p->state,
-        .age_ms = p->state == PULSE_UNKNOWN ? 0 : loop_now_ms(p->loop) - p->since_ms,
-        .failure = p->state == PULSE_UNREACHABLE ? p->failure.text : NULL,
+        .state = back ? PULSE_ANSWERS : p->state,
+        .age_ms = p->state == PULSE_UNKNOWN ? 0 : loop_now_ms(p->loop) - (back ? p->seen_ms : p->since_ms),
+        .failure = fails ? p->failure.text : NULL,
+        .refuses = fails && p->kind == FAILURE_REFUSED,
         .last_failure = err_is_set(&p->failure) ? p->failure.text : NULL,
-        .last_failure_ms = loop_now_ms(p->loop) - (p->state == PULSE_UNREACHABLE ? p->failure_since_ms : p->failed_ms),
+        .last_failure_ms = loop_now_ms(p->loop) - (fails ? p->failure_since_ms : p->failed_ms),
         .says = &p->says,
         .hop = p->hop,
         .hop_id = p->hop_id,

@@ -2,7 +2,8 @@
 /*
  * Probes whether a server answers, by requesting its /version twice a second, which also tells its version. A server
  * that dies or hangs is noticed within two seconds, shown to operators, and its discovery polled again. Routing does
- * not depend on it: the origin's health (back/health.h) is judged by clients' requests.
+ * not depend on it: the origin's health (back/health.h) is judged by clients' requests. Where those, or polls of its
+ * discovery, know better than the last probe, the next one is sent at once.
  *
  *   UNKNOWN ──an answer──► ANSWERS ──no answer, or 5xx──► UNREACHABLE ──an answer──► ANSWERS
  */
@@ -21,6 +22,8 @@ struct pulse;
  * more than PULSE_SERVERS, each is probed less often, so that the total rate stays that of PULSE_SERVERS.
  */
 enum { PULSE_INTERVAL_MS = 500, PULSE_TIMEOUT_MS = 1400, PULSE_SERVERS = 10, PULSE_MVPROXY_BYTES = 32 };
+/* So long after the beginning of the last probe there is another one because others know better. */
+enum { PULSE_EARLY_MS = 100 };
 
 enum pulse_state { PULSE_UNKNOWN, PULSE_ANSWERS, PULSE_UNREACHABLE };
 
@@ -39,12 +42,22 @@ void pulse_free(struct pulse *p); /* NULL is fine */
 /* The origin to probe, referenced; NULL: none. A new origin is probed at once. The state becomes UNKNOWN, unless the
  * address is the same (other certificates). */
 void pulse_set_origin(struct pulse *p, struct origin *o);
+/*
+ * The server answered a request other than a probe, with less than 500. `sent_ms`: when that was sent, by the loop's
+ * clock; 0 if not known. If it is UNREACHABLE, it is probed early. Until that has an answer it counts as answering if
+ * the request was sent after the last probe had failed: what was under way before says nothing of who died since. But a
+ * probe that was not answered in time proves more than that others are.
+ */
+void pulse_answered(struct pulse *p, uint64_t sent_ms);
+/* A request failed: if it ANSWERS, or could not be reached and has been since, it is probed early. */
+void pulse_doubt(struct pulse *p);
 
 /* Fills *out; texts are valid until the loop goes on. p NULL: UNKNOWN. */
 struct pulse_view {
     enum pulse_state state;
     uint64_t age_ms;            /* for how long it has been in this state; 0 if UNKNOWN */
     const char *failure;        /* UNREACHABLE: why */
+    bool refuses;               /* UNREACHABLE: there is an answer, 5xx */
     const char *last_failure;   /* the last failure, however long ago; NULL: none */
     uint64_t last_failure_ms;   /* its age; UNREACHABLE: for how long with this failure */
     const struct version *says; /* the last version told; empty texts if none */

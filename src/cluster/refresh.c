@@ -513,6 +513,11 @@ uint64_t refresh_polls(const struct refresh *r)
     return r->polls;
 }
 
+uint64_t refresh_started_ms(const struct refresh *r)
+{
+    return r->started_ms;
+}
+
 uint64_t refresh_age_ms(const struct refresh *r)
 {
     return r->disco == NULL ? UINT64_MAX : loop_now_ms(r->loop) - r->confirmed_ms;

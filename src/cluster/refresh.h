@@ -105,6 +105,8 @@ void refresh_tag(const struct refresh *r, char out[LEASE_TAG_BYTES]);
  * number. 0: unknown. */
 uint64_t refresh_connection(const struct refresh *r);
 uint64_t refresh_polls(const struct refresh *r); /* number of polls that ended, well or not */
+/* When the last poll began, or the one under way, by the loop's clock; 0 before the first. */
+uint64_t refresh_started_ms(const struct refresh *r);
 /* Milliseconds since the document was last confirmed; UINT64_MAX without one. */
 uint64_t refresh_age_ms(const struct refresh *r);
 bool refresh_mvproxy(const struct refresh *r); /* an mvproxy answers for this server */

@@ -76,6 +76,10 @@ static void on_polled(void *arg, bool ok, bool changed)
 {
     struct server *s = arg;
 
+    if (ok)
+        pulse_answered(s->pulse, refresh_started_ms(s->discovery));
+    else
+        pulse_doubt(s->pulse);
     s->o.polled(s->o.arg, s, ok, changed);
 }
 

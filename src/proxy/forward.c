@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "kube/denial.h"
 #include "kube/status.h"
+#include "net/loop.h"
 #include "proxy/alternatives.h"
 #include "proxy/answer.h"
 #include "proxy/decide.h"
@@ -25,6 +26,7 @@ static void send_to(struct job *j, const struct served_peer *peer)
         return;
     j->peer = peer;
     j->summary.peer = peer != NULL ? peer->host : NULL;
+    j->sent_ms = loop_now_ms(j->proxy->loop);
     job_set_state(j, JOB_FORWARDING);
     relay_start(j, peer, handler(), exchange_request_body(j->x));
 }
@@ -142,8 +144,10 @@ static void denies(struct job *j)
         local_denies(j);
 }
 
-static void note_peer_answer(const struct job *j, unsigned status)
+static void note_answer(const struct job *j, unsigned status)
 {
+    if (status < 500)
+        cluster_server_answered(j->proxy->cluster, j->peer == NULL ? NULL : j->peer->id, j->sent_ms);
     if (j->peer == NULL)
         return;
     if (status == 404 || status == 503)
@@ -254,7 +258,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     struct job *j = arg;
     enum denial d = answer_denies(j, head, body.kind != HTTP_BODY_NONE);
 
-    note_peer_answer(j, head->status);
+    note_answer(j, head->status);
     if (peer_passes(j, head) || peer_knows_nobody(j, head) || peer_distrusts_us(j, head))
         return;
     if (d == DENIAL_UNKNOWN)

@@ -59,6 +59,7 @@ struct job {
     /* forwarding */
     struct back_request *back;
     struct origin *target;          /* referenced while a request is under way */
+    uint64_t sent_ms;               /* when that was sent, by the loop's clock */
     const struct served_peer *peer; /* NULL: local */
     size_t next_candidate;
     enum job_stage stage;
@@ -140,8 +141,7 @@ void job_refuse_loop(struct job *j);
 void job_finish(struct job *j, const struct http_head *trailers);
 void job_abort(struct job *j, const char *reason);
 void job_release(struct job *j, const char *reason); /* the exchange is over already: client gone, or a tunnel */
-/* The poll that it waited for is over: takes the current snapshot. */
-void job_waited(struct job *j);
+void job_waited(struct job *j);         /* the poll that it waited for is over: takes the current snapshot */
 uint64_t job_throw_dice(struct job *j); /* a random number, but predictable: not for secrets */
 /* The answer has begun, so there can be no retry: frees the request's fields. */
 void job_forget_request(struct job *j);

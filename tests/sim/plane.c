@@ -169,6 +169,11 @@ void cluster_peer_answered(struct cluster *c, const char *peer_id)
     (void)peer_id;
 }
 
+void cluster_server_answered(struct cluster *c, const char *peer_id, uint64_t sent_ms)
+{
+    (void)c, (void)peer_id, (void)sent_ms;
+}
+
 void cluster_local_etag_seen(struct cluster *c, struct slice etag)
 {
     (void)c;

@@ -6,6 +6,8 @@
 
 #include "base/changes.h"
 #include "base/clock.h"
+#include "base/err.h"
+#include "cluster/cluster.h"
 #include "cluster/cluster_view.h"
 #include "lib/tap.h"
 #include "sim/world.h"
@@ -325,6 +327,218 @@ static void memory(void)
     changes_free(c);
 }
 
+/* ---- what others know ---- */
+
+enum {
+    MANY = 40,       /* servers: each is probed every 2 s only */
+    PROBED_MS = 150, /* early, and answered */
+};
+
+struct many {
+    struct world w;
+    struct changes *c;
+    struct kube_server *b;
+};
+
+/* All answer; b is the one behind the local server in the view. */
+static void start_many(struct many *m)
+{
+    char host[16], address[24];
+
+    m->c = start(&m->w);
+    m->b = world_peer(&m->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    for (int i = 2; i < MANY; i++) {
+        (void)snprintf(host, sizeof(host), "cp-n%d", i);
+        (void)snprintf(address, sizeof(address), "10.0.1.%d:6443", i);
+        (void)world_peer(&m->w, host, address, WORLD_BATCH);
+    }
+    world_start(&m->w);
+    ok(world_ready(&m->w, 3000), "ready");
+    sim_run_ms(m->w.loop, 3 * SOON_MS);
+}
+
+static void end_many(struct many *m)
+{
+    world_end(&m->w);
+    changes_free(m->c);
+}
+
+static void run(struct many *m, uint64_t ms)
+{
+    sim_run_ms(m->w.loop, ms);
+}
+
+static uint64_t now(const struct many *m)
+{
+    return loop_now_ms(m->w.loop);
+}
+
+/* Until it has just been probed in vain: the next probe in turn is far. */
+static void dies_of(struct many *m, enum sim_fault fault)
+{
+    uint64_t ms = 0;
+
+    kube_sim(m->b)->fault = fault;
+    for (; look(&m->w, 1).answers == PULSE_ANSWERS && ms < 3 * SOON_MS; ms++)
+        run(m, 1);
+    ok(look(&m->w, 1).answers == PULSE_UNREACHABLE, "it is dead");
+    run(m, 1);
+}
+
+/* A client's request proves it. It is another version by now. */
+static void client_is_answered(void)
+{
+    struct many m;
+    struct cluster_server s;
+
+    start_many(&m);
+    dies_of(&m, SIM_REFUSE);
+    cluster_server_answered(m.w.cluster, kube_id(m.b), now(&m) - 100);
+    s = look(&m.w, 1);
+    ok(s.answers == PULSE_UNREACHABLE && s.failing, "an answer to what was sent before proves nothing");
+    cluster_server_answered(m.w.cluster, "apiserver-of-nobody", now(&m));
+    run(&m, PROBED_MS);
+    ok(look(&m.w, 1).answers == PULSE_UNREACHABLE, "nor does the probe that it is reason for");
+    run(&m, 1);
+    kube_sim(m.b)->fault = SIM_FINE;
+    kube_set_minor(m.b, 99);
+    cluster_server_answered(m.w.cluster, kube_id(m.b), now(&m));
+    s = look(&m.w, 1);
+    ok(s.answers == PULSE_ANSWERS && s.answers_ms < PROBED_MS, "it has answered: it is there, at once");
+    ok(s.error != NULL && strncmp(s.version, "v1.34.", 6) == 0, "its last error, and what was its version");
+    ok(!is_told(m.c, CHANGE_RECOVERED, "cp-b"), "it is told with its version");
+    run(&m, PROBED_MS);
+    ok(look(&m.w, 1).answers == PULSE_ANSWERS && strncmp(look(&m.w, 1).version, "v1.99.", 6) == 0,
+       "and so it is, without waiting for its turn: %s", look(&m.w, 1).version);
+    ok(strstr(told_of(m.c, CHANGE_RECOVERED), "again, v1.99.") != NULL, "%s", told_of(m.c, CHANGE_RECOVERED));
+    end_many(&m);
+}
+
+/* Reading its discovery does as well. */
+static void discovery_is_read(bool local)
+{
+    struct many m;
+    struct cluster_server s;
+    struct err err = {.text = ""};
+
+    start_many(&m);
+    if (local)
+        m.b = m.w.local;
+    kube_sim(m.b)->fault = SIM_REFUSE;
+    run(&m, 3 * SOON_MS);
+    ok(look(&m.w, !local).answers == PULSE_UNREACHABLE, "it is dead");
+    kube_sim(m.b)->fault = SIM_FINE;
+    kube_set_minor(m.b, 99);
+    ok(cluster_refresh_server(m.w.cluster, local ? "cp-a" : "cp-b", &err) != NULL, "its discovery is asked for");
+    run(&m, PROBED_MS);
+    s = look(&m.w, !local);
+    ok(s.answers == PULSE_ANSWERS && !s.failing && strncmp(s.version, "v1.99.", 6) == 0, "it is there: %s", s.version);
+    end_many(&m);
+}
+
+/* Who dies again is dead, whatever old connections have still brought. */
+static void dies_again(void)
+{
+    struct many m;
+    uint64_t sent_ms;
+
+    start_many(&m);
+    dies_of(&m, SIM_REFUSE);
+    kube_sim(m.b)->fault = SIM_FINE;
+    sent_ms = now(&m);
+    cluster_server_answered(m.w.cluster, kube_id(m.b), sent_ms);
+    run(&m, PROBED_MS);
+    ok(look(&m.w, 1).answers == PULSE_ANSWERS, "it is back");
+    kube_sim(m.b)->fault = SIM_REFUSE;
+    cluster_peer_suspect(m.w.cluster, kube_id(m.b));
+    run(&m, PROBED_MS);
+    ok(look(&m.w, 1).answers == PULSE_UNREACHABLE, "a request failed: it is dead again, known before its turn");
+    cluster_server_answered(m.w.cluster, kube_id(m.b), sent_ms);
+    ok(look(&m.w, 1).answers == PULSE_UNREACHABLE, "a late answer hides nothing");
+    run(&m, PROBED_MS);
+    ok(look(&m.w, 1).answers == PULSE_UNREACHABLE && look(&m.w, 1).failing, "nor later");
+    end_many(&m);
+}
+
+/* A probe that hangs is not waited for, once others are answered; but only the next one says that it is well. */
+static void hangs_no_more(void)
+{
+    struct many m;
+    uint64_t before;
+
+    start_many(&m);
+    kube_forbid(m.b, "/version", 0);
+    dies_of(&m, SIM_FINE);
+    before = kube_sim(m.b)->requests;
+    while (kube_sim(m.b)->requests == before)
+        run(&m, 1);
+    run(&m, PULSE_EARLY_MS);
+    kube_forbid(m.b, NULL, 0);
+    cluster_server_answered(m.w.cluster, kube_id(m.b), now(&m));
+    ok(look(&m.w, 1).answers == PULSE_UNREACHABLE, "it answers others, and did not answer in time");
+    run(&m, PULSE_EARLY_MS / 2);
+    ok(look(&m.w, 1).answers == PULSE_ANSWERS, "now it does");
+    end_many(&m);
+}
+
+/* /version alone fails, and there is much to do. */
+static void no_storm(unsigned status, uint64_t delay_ms)
+{
+    struct many m;
+    uint64_t before, told;
+
+    start_many(&m);
+    kube_forbid(m.b, "/version", status);
+    kube_sim(m.b)->delay_ms = delay_ms;
+    run(&m, 3 * SOON_MS);
+    before = kube_sim(m.b)->requests;
+    told = news(m.c);
+    for (unsigned ms = 0; ms < 10000; ms++) {
+        cluster_server_answered(m.w.cluster, kube_id(m.b), now(&m));
+        run(&m, 1);
+    }
+    ok(kube_sim(m.b)->requests - before <= 10000 / PULSE_EARLY_MS + 10, "%llu probes at most in ten seconds",
+       (unsigned long long)(kube_sim(m.b)->requests - before));
+    is_u64(news(m.c), told, "and nothing is told of it");
+    kube_sim(m.b)->delay_ms = 0;
+    end_many(&m);
+}
+
+/* Nobody's answers keep a slow server from ever having answered a probe. */
+static void slow_one(void)
+{
+    struct many m;
+
+    start_many(&m);
+    dies_of(&m, SIM_REFUSE);
+    kube_sim(m.b)->fault = SIM_FINE;
+    kube_sim(m.b)->delay_ms = 1000;
+    for (unsigned ms = 0; ms < 3 * SOON_MS; ms++) {
+        cluster_server_answered(m.w.cluster, kube_id(m.b), now(&m));
+        run(&m, 1);
+    }
+    ok(is_told(m.c, CHANGE_RECOVERED, "cp-b"), "it was probed, and answered");
+    kube_sim(m.b)->delay_ms = 0;
+    end_many(&m);
+}
+
+/* The local server, too: by clients' requests. */
+static void local_is_known(void)
+{
+    struct many m;
+
+    start_many(&m);
+    kube_sim(m.w.local)->fault = SIM_REFUSE;
+    cluster_local_failed(m.w.cluster, true);
+    run(&m, PROBED_MS);
+    ok(look(&m.w, 0).answers == PULSE_UNREACHABLE, "a request failed: the local server is dead");
+    run(&m, 1);
+    kube_sim(m.w.local)->fault = SIM_FINE;
+    cluster_server_answered(m.w.cluster, NULL, now(&m));
+    ok(look(&m.w, 0).answers == PULSE_ANSWERS, "a request was answered: it is there");
+    end_many(&m);
+}
+
 int main(void)
 {
     dies(SIM_REFUSE, true);
@@ -340,5 +554,15 @@ int main(void)
     missing();
     leases_never_read();
     memory();
+    client_is_answered();
+    discovery_is_read(true);
+    discovery_is_read(false);
+    dies_again();
+    hangs_no_more();
+    no_storm(503, 0);
+    no_storm(0, 0);
+    no_storm(503, 300);
+    slow_one();
+    local_is_known();
     return tap_end();
 }

@@ -31,6 +31,7 @@ static void local_and_peer(void)
     say(conn(&w.local, 0), OK_ANSWER);
     ok(has(c, "\r\n\r\n{}"), "and is answered");
     ok(!got(c, "X-Mvproxy-Served-By"), "nobody else is named");
+    is_u64(w.local_seen, 1, "and the local server is shown to answer");
     ask(c, "GET", JOBS, "");
     ok(has(conn(&w.peers[0], 0), "x-kubernetes-peer-proxied: true"), "an unknown one goes to the peer, marked");
     say(conn(&w.peers[0], 0), OK_ANSWER);
@@ -201,6 +202,8 @@ static void what_answers_tell(void)
         is_u64(w.peer_misses, rows[i].missed, "%s: it is looked at again, or not", rows[i].status);
         is_u64(w.suspects, 0, "%s: but not as if it had denied what it has", rows[i].status);
         is_u64(w.answered, !rows[i].missed, "%s: it is there, or not", rows[i].status);
+        is_u64(w.peer_seen, rows[i].status[0] < '5', "%s: it is shown to answer, or not", rows[i].status);
+        is_u64(w.local_seen, 0, "%s: the local server has nothing to do with it", rows[i].status);
         world_close(&w);
     }
 }

@@ -147,6 +147,15 @@ void cluster_peer_answered(struct cluster *c, const char *peer_id)
     c->w->answered++;
 }
 
+void cluster_server_answered(struct cluster *c, const char *peer_id, uint64_t sent_ms)
+{
+    (void)sent_ms;
+    if (peer_id == NULL)
+        c->w->local_seen++;
+    else
+        c->w->peer_seen++;
+}
+
 bool world_waiting(const struct world *w)
 {
     return w->cluster->waiter.done != NULL;

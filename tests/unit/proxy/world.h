@@ -63,7 +63,7 @@ struct world {
     bool fails_over;                          /* local-failover is on */
     enum readiness_state local_state;
     unsigned local_failures;
-    unsigned misses, peer_misses, suspects, answered, wanted_protobuf;
+    unsigned misses, peer_misses, suspects, answered, local_seen, peer_seen, wanted_protobuf;
     char seen_etag[64];
     struct side clients[WORLD_CONNS];
     size_t n_clients;
