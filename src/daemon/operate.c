@@ -37,6 +37,7 @@ static bool look_at_server(void *arg, const char *id, struct explain_server *out
         if (strcmp(s->id, id) != 0)
             continue;
         *out = (struct explain_server){.answers = s->answers != PULSE_UNREACHABLE && s->address != NULL,
+                                       .refuses = s->refuses,
                                        .error = s->error,
                                        .failing = s->failing || s->ejected,
                                        .error_ms = s->answers == PULSE_UNREACHABLE ? s->answers_ms : s->error_ms};

@@ -31,7 +31,7 @@ static const char *reason_of(enum route_row row)
             "The group and version belong to a CRD or an aggregated API, which every server serves alike.",
         [ROUTE_ROW_PEER] = "The local server does not serve it, and a peer does.",
         [ROUTE_ROW_NO_ADDRESS] = "Only peers serve it whose address is not known.",
-        [ROUTE_ROW_PEERS_FAILED] = "No peer that serves it could be reached.",
+        [ROUTE_ROW_PEERS_FAILED] = "The local server does not serve it, and no peer that does can be reached.",
         [ROUTE_ROW_UNKNOWN_PEER] = "Nobody known serves it, but it is not known of all servers: one has not been read "
                                    "yet, or the local one or the Leases cannot be read now.",
         [ROUTE_ROW_NOBODY] =
@@ -160,6 +160,27 @@ static bool is_local_silent(const struct explain_query *q, const struct served *
 }
 
 /*
+ * What becomes of row 8 if none of them answers: the last one decides. If it cannot be reached that is row 10; if
+ * something there answers 5xx, as the mvproxy before a dead server does, that is passed on.
+ */
+static void foresee_failure(const struct explain_query *q, const struct served *s, struct route *r)
+{
+    bool refuses = false;
+
+    if (r->row != ROUTE_ROW_PEER || q->look == NULL)
+        return;
+    for (size_t i = 0; i < r->n_candidates; i++) {
+        struct explain_server how;
+
+        if (!q->look(q->arg, served_peer_at(s, r->candidates[i])->id, &how) || how.answers)
+            return;
+        refuses = how.refuses;
+    }
+    if (!refuses)
+        r->row = ROUTE_ROW_PEERS_FAILED;
+}
+
+/*
  * A server that is known to hang, or to be gone, is still tried by the first requests; those that may be sent again end
  * at a peer all the same.
  */
@@ -243,8 +264,8 @@ static const char *why_there(const struct explain_query *q, const struct route *
         return "Who accepts the aggregated form and may read it gets the merged document; others get what the local "
                "server says, completed with what peers have where it is a document.";
     if (r->action == ROUTE_PEER && r->row == ROUTE_ROW_PEER && !answered)
-        return "The local server does not serve it, and a peer does. As none answers, the access log has the row peer "
-               "where another mvproxy says so, and peers-failed where nobody can be reached.";
+        return "The local server does not serve it, and a peer does, whose mvproxy can be reached, and says 503 for "
+               "it.";
     return reason_of(r->row);
 }
 
@@ -274,6 +295,7 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
     fail_over_discovery(p, q, &rq, &r);
     if (r.row == ROUTE_ROW_UNKNOWN_PEER)
         name_unread(s, &r);
+    foresee_failure(q, s, &r);
     w = json_open(out, '{');
     put_info(&w, info);
     json_text(&w, "action", action_of(&r));

@@ -19,6 +19,7 @@ struct explain_server {
     const char *error;               /* the last error; NULL: none yet */
     uint64_t error_ms;               /* how long ago; if `failing`: for how long with this error */
     bool failing;                    /* the error persists */
+    bool refuses;                    /* it does not answer, but something there does, with 5xx: an mvproxy before it */
 };
 
 struct explain_query {

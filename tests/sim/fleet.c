@@ -597,7 +597,9 @@ static bool look_at_server(void *arg, const char *id, struct explain_server *out
     for (size_t i = 0; i < v->n; i++)
         if (strcmp(v->servers[i].id, id) == 0) {
             *out = (struct explain_server){.answers = v->servers[i].answers != PULSE_UNREACHABLE &&
-                                                      v->servers[i].address != NULL};
+                                                      v->servers[i].address != NULL,
+                                           .refuses = v->servers[i].refuses,
+                                           .error = v->servers[i].error};
             return true;
         }
     return false;

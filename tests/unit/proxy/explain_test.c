@@ -93,15 +93,25 @@ static void questions(void)
 static bool look(void *arg, const char *id, struct explain_server *out)
 {
     (void)arg;
-    *out = (struct explain_server){"live, does not answer", false, "reset", 2500, false};
+    *out = (struct explain_server){"live, does not answer", false, "reset", 2500, false, false};
     return strcmp(id, "apiserver-b") == 0;
+}
+
+/* Its mvproxy answers for it. */
+static bool refuses(void *arg, const char *id, struct explain_server *out)
+{
+    bool known = look(arg, id, out);
+
+    out->refuses = true;
+    return known;
 }
 
 /* Of the local server it is known that it does not answer. */
 static bool silent(void *arg, const char *id, struct explain_server *out)
 {
     (void)arg;
-    *out = (struct explain_server){"local, does not answer", strcmp(id, "apiserver-a") != 0, "reset", 2500, false};
+    *out =
+        (struct explain_server){"local, does not answer", strcmp(id, "apiserver-a") != 0, "reset", 2500, false, false};
     return true;
 }
 
@@ -124,7 +134,16 @@ static void unanswered(void)
     ok(strstr(buf_slice(&out).p, "\"action\":\"peer\"") != NULL &&
            strstr(buf_slice(&out).p, "\"answered\":false") != NULL,
        "and that nobody else is there");
-    ok(strstr(buf_slice(&out).p, "and peers-failed where nobody can be reached.") != NULL, "and by which rows");
+    ok(strstr(buf_slice(&out).p, "\"row\":\"peers-failed\"") != NULL &&
+           strstr(buf_slice(&out).p, "no peer that does can be reached.") != NULL,
+       "and by which row");
+    q.look = refuses;
+    buf_reset(&out);
+    ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0') &&
+           strstr(buf_slice(&out).p, "\"action\":\"peer\",\"row\":\"peer\"") != NULL &&
+           strstr(buf_slice(&out).p, "whose mvproxy can be reached, and says 503 for it.") != NULL &&
+           strstr(buf_slice(&out).p, "\"answered\":false") != NULL,
+       "the 503 of the mvproxy before it is passed on: %s", buf_slice(&out).p);
     q.target = PODS;
     buf_reset(&out);
     ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0') &&
