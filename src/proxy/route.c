@@ -117,6 +117,7 @@ static bool serves(const struct route_query *q, const struct subject *what, size
 /* Who is no candidate although it serves it. */
 struct conditions {
     bool live;        /* who has lapsed */
+    bool lapsed;      /* who has not */
     uint64_t release; /* who is older */
     bool active;      /* who is drained */
     bool healthy;     /* who is an outlier */
@@ -129,8 +130,14 @@ static bool is_healthy(const struct route_query *q, const struct served_peer *p)
 
 static bool meets(const struct route_query *q, const struct served_peer *p, struct conditions c)
 {
-    return (!c.live || p->life == SERVED_LIVE) && p->release >= c.release &&
+    return (!c.live || p->life == SERVED_LIVE) && (!c.lapsed || p->life != SERVED_LIVE) && p->release >= c.release &&
            (!c.healthy || (p->origin != NULL && is_healthy(q, p)));
+}
+
+/* Before who is an outlier, drained, or has lapsed. The last may still answer. */
+static bool is_first_choice(const struct route_query *q, const struct served_peer *p)
+{
+    return !p->drained && p->life == SERVED_LIVE && is_healthy(q, p);
 }
 
 static void survey_some(const struct route_query *q, const struct subject *what, const struct conditions *c,
@@ -144,9 +151,8 @@ static void survey_some(const struct route_query *q, const struct subject *what,
         if (p->drained != drained || !meets(q, p, *c) || !serves(q, what, i, out))
             continue;
         s->served = true;
-        /* Who has lapsed may still answer, but those who are known to be there come first. */
         if (p->origin != NULL)
-            add_candidate(out, &s->n_healthy, (uint16_t)i, !drained && p->life == SERVED_LIVE && is_healthy(q, p));
+            add_candidate(out, &s->n_healthy, (uint16_t)i, is_first_choice(q, p));
     }
 }
 
@@ -269,19 +275,19 @@ static const char *why_not_local(const struct route_query *q)
     return q->local_state == READINESS_STARTING ? "starting" : "unreachable";
 }
 
-/*
- * Where schemas differ, a server older than the local one drops the new fields of what it writes and reads, and the
- * local one's clients do not know: such servers come last.
- */
+/* The local server's, where schemas differ: an older one drops the new fields of what it writes and reads, and the
+ * local one's clients do not know. 0: never mind. */
+static uint64_t meant_release(const struct route_query *q)
+{
+    return served_skewed(q->served, q->info->group, q->info->version) ? served_local_release(q->served) : 0;
+}
+
 static void put_older_last(const struct route_query *q, struct route *out)
 {
-    uint64_t release = served_local_release(q->served);
+    uint64_t release = meant_release(q);
     size_t at = 0;
 
-    if (release == 0 || !served_skewed(q->served, q->info->group, q->info->version))
-        return;
-    out->release = release;
-    for (size_t i = 0; i < out->n_candidates; i++) {
+    for (size_t i = 0; release > 0 && i < out->n_candidates; i++) {
         uint16_t peer = out->candidates[i];
 
         if (served_peer_at(q->served, peer)->release < release)
@@ -291,10 +297,15 @@ static void put_older_last(const struct route_query *q, struct route *out)
     }
 }
 
-static void fail_over(const struct route_query *q, const struct survey *s, struct route *out)
+static void put_in_order(const struct route_query *q, const struct survey *s, struct route *out)
 {
     shuffle_candidates(q, s, out);
     put_older_last(q, out);
+}
+
+static void fail_over(const struct route_query *q, struct route *out)
+{
+    out->release = meant_release(q);
     out->reason = why_not_local(q);
     out->local_miss = false;
     decide(out, ROUTE_PEER, ROUTE_ROW_LOCAL_FAILOVER);
@@ -352,9 +363,11 @@ static bool decide_schemas(const struct route_query *q, struct route *out)
     if (is_away(q)) {
         s = survey_peers(q, &(struct subject){.schemas = true, .schema = what.schema},
                          (struct conditions){.live = true}, out);
-        if (out->n_candidates > 0)
-            fail_over(q, &s, out);
-        return out->n_candidates > 0;
+        if (out->n_candidates == 0)
+            return false;
+        put_in_order(q, &s, out);
+        fail_over(q, out);
+        return true;
     }
     if (q->local_denied)
         local = NULL;
@@ -423,28 +436,36 @@ static bool goes_to_newest(const struct route_query *q, enum disco_answer local,
     return true;
 }
 
-/* Who has lapsed and can be reached again, before those who are live as far as we know and cannot be reached. */
-static struct survey put_lapsed_first(const struct route_query *q, const struct subject *what, struct survey live,
-                                      struct route *out)
+/* A full list loses its last one. */
+static void insert_candidate(struct route *r, size_t at, uint16_t peer)
 {
-    struct route first = *out;
-    struct survey s;
+    size_t n = r->n_candidates < ROUTE_MAX_CANDIDATES ? r->n_candidates++ : ROUTE_MAX_CANDIDATES - 1;
 
-    first.n_candidates = 0;
-    s = survey_peers(q, what, (struct conditions){.active = true, .healthy = true}, &first);
-    s.n_healthy = first.n_candidates;
-    for (size_t i = 0; i < out->n_candidates && first.n_candidates < ROUTE_MAX_CANDIDATES; i++) {
-        s.n_active += i < live.n_active;
-        first.candidates[first.n_candidates++] = out->candidates[i];
-    }
-    *out = first;
-    return s;
+    must_hold(at <= n);
+    memmove(&r->candidates[at + 1], &r->candidates[at], (n - at) * sizeof(peer));
+    r->candidates[at] = peer;
+}
+
+/* Who has lapsed and can be reached again: behind all live ones who can be, before those who cannot. */
+static void add_lapsed(const struct route_query *q, const struct subject *what, struct route *out)
+{
+    struct route lapsed = {.n_candidates = 0};
+    struct survey s =
+        survey_peers(q, what, (struct conditions){.lapsed = true, .active = true, .healthy = true}, &lapsed);
+    size_t at = out->n_candidates;
+
+    put_in_order(q, &s, &lapsed);
+    while (at > 0 && !is_first_choice(q, served_peer_at(q->served, out->candidates[at - 1])))
+        at--;
+    for (size_t i = 0; i < lapsed.n_candidates && at < ROUTE_MAX_CANDIDATES; i++)
+        insert_candidate(out, at++, lapsed.candidates[i]);
 }
 
 /*
  * Row 5a. Not for what the local server lacks: that is a peer's anyway. Custom resources and aggregated APIs are every
  * server's, out of the same etcd, so a peer that lists them may serve them. The local server is also where Leases are
- * read: of who had lapsed before, nobody can tell us that he is back. An outlier is not waited for.
+ * read: of who had lapsed before, nobody can tell us that he is back, and of who is live, that he has lapsed. An
+ * outlier is not waited for.
  */
 static bool fails_over(const struct route_query *q, enum disco_answer local, struct route *out)
 {
@@ -458,11 +479,12 @@ static bool fails_over(const struct route_query *q, enum disco_answer local, str
         !served_excluded(q->served, info->group, info->version))
         return false;
     s = survey_peers(q, &what, (struct conditions){.live = true}, out);
-    if (s.n_healthy == 0 && local == DISCO_SERVED)
-        s = put_lapsed_first(q, &what, s, out);
+    put_in_order(q, &s, out);
+    if (local == DISCO_SERVED)
+        add_lapsed(q, &what, out);
     if (out->n_candidates == 0)
         return false;
-    fail_over(q, &s, out);
+    fail_over(q, out);
     return true;
 }
 

@@ -612,6 +612,8 @@ static void was_found(void)
         {4207091, 19, "what an mvproxy said for a server that was away amid a walk was believed of its group/versions"},
         {5140752, 19, "an address in the Lease of 1.26 was forgotten when the other one was listed again"},
         {5158848, 19, "what an mvproxy wrote into the Lease of its server did not say that it was in use"},
+        {12511675, 19, "a peer that came back was not asked after a live one whose server was away"},
+        {12020231, 19, "nor after a live one whose server hung"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)

@@ -123,6 +123,30 @@ static void last_resort(void)
     world_close(&w);
 }
 
+/* The mvproxy before a live peer answers that its server is away. Who had lapsed is back, of which nobody could hear.
+ */
+static void lapsed_and_back(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 2);
+    w.fails_over = true;
+    w.local_state = READINESS_UNREACHABLE;
+    w.peers_lapsed = 1;
+    world_start(&w);
+    shut_down(&w.local);
+    c = client(&w);
+    say(c, POST);
+    ok(has(conn(&w.peers[1], 0), "abc"), "the live peer is asked first");
+    is_u64(w.peers[0].n_conns, 0, "alone");
+    say(conn(&w.peers[1], 0), NOT_READY);
+    ok(has(conn(&w.peers[0], 0), "abc") && got(&w.peers[0].conns[0], "X-Mvproxy-If-Ready"), "then the lapsed one");
+    say(conn(&w.peers[0], 0), CREATED);
+    ok(has(c, "HTTP/1.1 201 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "which answers");
+    world_close(&w);
+}
+
 static void nobody(void)
 {
     struct world w;
@@ -726,6 +750,7 @@ int main(void)
     starting();
     everybody_starts();
     last_resort();
+    lapsed_and_back();
     nobody();
     lost(GET, true);
     lost(POST, false);

@@ -14,6 +14,8 @@
     "\"Cluster\","                                                                                                     \
     "\"singularResource\":\"job\",\"verbs\":[\"list\"]}]}]}"
 
+enum { MOST_PEERS = 18 };
+
 /* Origins are only compared and counted here: the real ones would drag sockets in. */
 struct origin {
     bool healthy;
@@ -48,34 +50,60 @@ static bool is_healthy(const struct served_peer *p, void *arg)
     return p->origin->healthy;
 }
 
-/* L live, G gone (lapsed); lower case: an outlier. Then D: drained, A: without address. */
+static struct schema_index *make_schemas(const char *hash)
+{
+    char text[128];
+    struct schema_index *x;
+
+    (void)snprintf(text, sizeof(text),
+                   "{\"paths\":{\"apis/batch/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/batch/v1?hash=%s\"}}}",
+                   hash);
+    x = schema_index_parse(slice_str(text));
+    if (x == NULL)
+        tap_bail("test index");
+    return x;
+}
+
+/* L live, G gone (lapsed); lower case: an outlier. Then D: drained, A: without address, O: older than the local one. */
 static struct served *make_served(const char *peers, bool local_has, struct disco *with, struct disco *without)
 {
     static struct origin well = {true}, sick = {false};
-    struct served_peer rows[3] = {{.id = "apiserver-b"}, {.id = "apiserver-c"}, {.id = "apiserver-d"}};
+    static const char *const ids[MOST_PEERS] = {"b", "c", "d", "e", "f", "g", "h", "i", "j",
+                                                "k", "l", "m", "n", "o", "p", "q", "r", "s"};
+    struct served_peer rows[MOST_PEERS] = {{.id = NULL}};
     struct served_input in = {.peers_enabled = true,
                               .leases_synced = true,
-                              .local_id = "apiserver-a",
+                              .local_id = "a",
                               .local = local_has ? with : without,
+                              .local_release = 34,
+                              .local_schemas = make_schemas("34"),
                               .peers = rows};
+    struct schema_index *older = make_schemas("33");
     struct served *s;
 
     for (const char *c = peers; *c != '\0'; c++) {
         struct served_peer *p = &rows[in.n_peers];
 
         if (*c != ' ') {
+            p->id = ids[in.n_peers];
             p->discovery_known = true;
             p->disco = with;
             p->life = *c == 'L' || *c == 'l' ? SERVED_LIVE : SERVED_LAPSED;
             p->origin = *c == 'L' || *c == 'G' ? &well : &sick;
+            p->release = 34;
+            p->schemas = in.local_schemas;
         }
-        for (; c[1] == 'D' || c[1] == 'A'; c++) {
+        for (; c[1] == 'D' || c[1] == 'A' || c[1] == 'O'; c++) {
             p->drained |= c[1] == 'D';
             p->origin = c[1] == 'A' ? NULL : p->origin;
+            p->release = c[1] == 'O' ? 33 : p->release;
+            p->schemas = c[1] == 'O' ? older : p->schemas;
         }
         in.n_peers += *c != ' ';
     }
     s = served_new(&in);
+    schema_index_unref(in.local_schemas);
+    schema_index_unref(older);
     if (s == NULL)
         tap_bail("out of memory");
     return s;
@@ -99,6 +127,34 @@ static void decide(const struct served *s, uint64_t dice, struct route *r)
     arena_free(a);
 }
 
+/* How many of the candidates have the letter of these peers, which stand there without spaces. */
+static size_t count(const struct route *r, const char *peers, char letter)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < r->n_candidates; i++)
+        n += peers[r->candidates[i]] == letter;
+    return n;
+}
+
+/* There are more than a request can be sent to. */
+static void too_many(struct disco *with)
+{
+    static const char *const peers[] = {"GGGGGGGGllllllllll", "LLLLLLLLLLLLLLLLGG"};
+    struct served *s[] = {make_served(peers[0], true, with, with), make_served(peers[1], true, with, with)};
+    struct route r;
+
+    decide(s[0], 1, &r);
+    is_u64(r.n_candidates, ROUTE_MAX_CANDIDATES, "as many as can be");
+    is_u64(count(&r, peers[0], 'G'), 8, "who may be back is not left out for outliers");
+    r.n_candidates = 8;
+    is_u64(count(&r, peers[0], 'G'), 8, "and comes first");
+    decide(s[1], 1, &r);
+    is_u64(count(&r, peers[1], 'L'), ROUTE_MAX_CANDIDATES, "nor anybody for him");
+    served_unref(s[0]);
+    served_unref(s[1]);
+}
+
 int main(void)
 {
     static const struct {
@@ -110,9 +166,12 @@ int main(void)
     } rows[] = {
         {"L", true, ROUTE_ROW_LOCAL_FAILOVER, "0", "a live peer"},
         {"l", true, ROUTE_ROW_LOCAL_FAILOVER, "0", "a live one that is an outlier: there is no other"},
-        {"G L", true, ROUTE_ROW_LOCAL_FAILOVER, "1", "where one is live, it is asked alone, and nobody who has lapsed"},
-        {"G l", true, ROUTE_ROW_LOCAL_FAILOVER, "01", "unless it is an outlier: then behind who may be back"},
+        {"G L", true, ROUTE_ROW_LOCAL_FAILOVER, "10", "a live one before who has lapsed and may be back"},
+        {"G l", true, ROUTE_ROW_LOCAL_FAILOVER, "01", "unless it is an outlier: then behind him"},
         {"G LD", true, ROUTE_ROW_LOCAL_FAILOVER, "01", "or drained"},
+        {"G l L", true, ROUTE_ROW_LOCAL_FAILOVER, "201", "who may be back is in between"},
+        {"g L", true, ROUTE_ROW_LOCAL_FAILOVER, "1", "a lapsed outlier is not asked beside a live one"},
+        {"GD L", true, ROUTE_ROW_LOCAL_FAILOVER, "1", "nor a lapsed one that is drained"},
         {"G LA", true, ROUTE_ROW_LOCAL_FAILOVER, "0", "unless nobody knows where it is"},
         {"LD L l", true, ROUTE_ROW_LOCAL_FAILOVER, "120", "outliers behind the others, the drained behind them"},
         {"G", true, ROUTE_ROW_LOCAL_FAILOVER, "0", "who has lapsed may be back, and who is away cannot tell"},
@@ -120,6 +179,8 @@ int main(void)
         {"g G", true, ROUTE_ROW_LOCAL_FAILOVER, "1", "but another one"},
         {"GD", true, ROUTE_ROW_SERVED_LOCALLY, "", "a lapsed one that is drained is not asked"},
         {"GA", true, ROUTE_ROW_SERVED_LOCALLY, "", "nor one without address"},
+        {"LO L", true, ROUTE_ROW_LOCAL_FAILOVER, "10", "older ones last, where that matters"},
+        {"G LO GO", true, ROUTE_ROW_LOCAL_FAILOVER, "102", "but before all who have lapsed"},
         {"G", false, ROUTE_ROW_PEER, "0", "what the local server lacks is a peer's, as ever"},
     };
     struct disco *with = make_disco(SLICE_LIT(HEAD JOBS "]}")), *without = make_disco(SLICE_LIT(HEAD "]}"));
@@ -139,6 +200,7 @@ int main(void)
         }
         served_unref(s);
     }
+    too_many(with);
     disco_unref(with);
     disco_unref(without);
     return tap_end();

@@ -225,7 +225,7 @@ void world_know(struct world *w)
     for (size_t i = 0; i < w->n_peers; i++)
         peers[i] = (struct served_peer){.id = ids[i],
                                         .host = w->peer_host,
-                                        .life = SERVED_LIVE,
+                                        .life = i < w->peers_lapsed ? SERVED_LAPSED : SERVED_LIVE,
                                         .discovery_known = !w->peers_pending,
                                         .pending = w->peers_pending,
                                         .disco = i < w->peers_without_jobs ? lacking : other,
