@@ -21,6 +21,7 @@ enum { PIECE_BYTES = 1 << 20 };
 #define CROWDED_OUT REFUSAL("closed to make room: others wait, and nothing whole was asked here for longest")
 #define TOO_LONG "the answer is too long, or there is no memory for it"
 #define NO_END "the request has no end: it is one line"
+#define NO_ROOM "there is no memory for the request"
 #define SUCCESS "{\"v\":1,\"ok\":true,\"result\":"
 
 /* Whose turn it is. */
@@ -309,8 +310,11 @@ static void take_request(struct control_client *cl, size_t bytes)
         return;
     }
     line = (const char *)evbuffer_pullup(in, (ev_ssize_t)bytes + 1);
-    if (line != NULL)
-        answer(cl, slice_of(line, bytes));
+    if (line == NULL) {
+        refuse(cl, NO_ROOM, CONTROL_CLOSE_NO_MEMORY);
+        return;
+    }
+    answer(cl, slice_of(line, bytes));
     evbuffer_drain(in, bytes + 1);
 }
 

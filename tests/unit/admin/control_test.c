@@ -682,6 +682,37 @@ static void test_out_of_memory(void)
     control_free(c);
 }
 
+/* A request that came in parts lies in several places, and there is no memory to join them. */
+static void test_no_memory_to_read(void)
+{
+    static char padding[4096];
+    struct control *c = open_control();
+    double before = closed("no_memory");
+    int fd = dial();
+
+    memset(padding, ' ', sizeof(padding) - 1);
+    say(fd, "{\"v\":1,\"command\":\"echo\"");
+    for (int i = 0; i < 4; i++) {
+        say(fd, padding);
+        turn(3);
+    }
+    calls = 0;
+    starved = true;
+    say(fd, "}\n");
+    turn(5);
+    starved = false;
+    is_u64(calls, 0, "it is not carried out");
+    is_str(answer(fd), "(end)", "closed");
+    is_double(closed("no_memory"), before + 1, "and counted");
+    close(fd);
+    fd = dial();
+    say(fd, ECHO(""));
+    is_str(answer(fd), ECHOED, "the next one is served");
+    close(fd);
+    turn(5);
+    control_free(c);
+}
+
 static void test_errors(void)
 {
     static const char *const bad[] = {
@@ -750,6 +781,7 @@ int main(void)
     test_removed();
     test_out_of_descriptors();
     test_out_of_memory();
+    test_no_memory_to_read();
     test_errors();
     test_lag();
     loop_free(loop);
