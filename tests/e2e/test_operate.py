@@ -148,6 +148,36 @@ def test_watch(world):
     equal(rounds, 2, "rounds")
 
 
+def test_watch_json(world):
+    """skew --watch -o json: one whole answer after the other and nothing else; what changes is in one that follows"""
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    command = [program, "--socket", world.proxies["a"].options["control-socket"], "skew", "--watch", "-o", "json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+        told, text = [], ""
+
+        def tells(served_by):
+            """Reads on until an answer has that of the resource that c has and has not."""
+            nonlocal text
+            for line in child.stdout:
+                text += line
+                if line == "}\n":
+                    told.append(json.loads(text))
+                    text = ""
+                    rows = [r["servedBy"] for r in told[-1]["resources"] if (r["group"], r["version"]) == ("autoscaling", "v2")]
+                    if rows == served_by:
+                        return
+            check(False, "it ended:", text)
+        try:
+            tells([])
+            world.sim.restart_server("c", **{"runtime-config": ["autoscaling/v2=false"]})
+            tells([["yes", "yes", "no"]])
+            world.sim.restart_server("c", **{"runtime-config": []})
+            tells([])
+        finally:
+            child.terminate()
+    check(all(answer["servers"] == told[0]["servers"] for answer in told), "each is a whole answer", told)
+
+
 def test_explain_failover(world):
     """while the local server is away explain says that a peer serves its resources, as the access log does"""
     a = world.proxies["a"]
