@@ -263,13 +263,13 @@ def test_requestheader(world):
     a.start()
 
 
-# Faults that cannot be caused here: without the tool, or the right to use it.
-UNABLE = set()
+# Faults that cannot be caused here, and why: without the tool, or the right to use it.
+UNABLE = {}
 
 
 def unable(alert, why):
-    UNABLE.add(alert)
-    raise Skip(why)
+    UNABLE[alert] = why
+    raise Skip("%s: %s" % (alert, why))
 
 
 @contextlib.contextmanager
@@ -378,7 +378,9 @@ def test_all(world):  # pylint: disable=unused-argument # as all have it
     """every alert's fault was caused, and what its page says to run was run"""
     with open(os.path.join(fixture.TREE, "contrib", "prometheus", "mvproxy.rules.yaml"), encoding="utf-8") as rules:
         missing = set(re.findall(r"- alert: (\w+)", rules.read())) - WALKED
-    equal(missing - UNABLE, set(), "alerts")
+    equal(missing - set(UNABLE), set(), "alerts")
+    if missing:
+        raise Skip("not shown: " + "; ".join("%s (%s)" % (alert, UNABLE[alert]) for alert in sorted(missing)))
 
 
 if __name__ == "__main__":
