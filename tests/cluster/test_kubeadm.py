@@ -446,27 +446,32 @@ def test_old_manifest(cluster):
     _in_place(first)
 
 
-def test_bypass_instance(cluster):
-    """so are an instance of the template and its socket; they come back, and nothing else does"""
+def test_bypass_socket(cluster):
+    """so are a socket with its service, and with an instance of the template; they come back, and nothing else does, though clients call all the time"""
     first = cluster.machines[0]
-    units = "mvproxy.service mvproxy.socket mvproxy@blue.service"
+    units = "mvproxy.socket mvproxy.service mvproxy@blue.service"
 
     def states():
         return first.run("systemctl is-active %s || true; systemctl is-enabled %s || true" % (units, units)).split()
 
     first.run("mkdir -p /etc/systemd/system/mvproxy.socket.d && ln -s mvproxy.service.d /etc/systemd/system/mvproxy@.service.d && "
               "printf '[Socket]\\nListenStream=\\nListenStream=%s:6443\\n' >/etc/systemd/system/mvproxy.socket.d/address.conf && "
-              "systemctl daemon-reload && systemctl disable --now mvproxy && systemctl enable --now mvproxy.socket mvproxy@blue" % first.address)
-    _in_place(first)
-    before = ["inactive", "active", "active", "disabled", "enabled", "enabled"]
-    assert states() == before, states()
-    GUIDE.take(first, "bypass")
-    assert states() == ["inactive"] * 3 + ["disabled"] * 3, states()
-    GUIDE.take(first, "bypass-undo")
-    _in_place(first)
-    assert states() == before, states()
-    first.run("systemctl disable --now mvproxy@blue mvproxy.socket && rm -r /etc/systemd/system/mvproxy.socket.d "
-              "/etc/systemd/system/mvproxy@.service.d && systemctl daemon-reload && systemctl enable --now mvproxy")
+              "systemctl daemon-reload && systemctl disable --now mvproxy" % first.address)
+    # A connection that finds the socket alone starts mvproxy.service, so each is started by one job: an instance brings the socket along.
+    for start, before in (("mvproxy.socket mvproxy", ["active", "active", "inactive", "enabled", "enabled", "disabled"]),
+                          ("mvproxy@blue", ["active", "inactive", "active", "enabled", "disabled", "enabled"])):
+        first.run("systemctl enable mvproxy.socket %s && systemctl start %s" % (start, start))
+        _in_place(first)
+        assert states() == before, states()
+        with Askers(cluster, [first], pause=0.002) as askers:
+            GUIDE.take(first, "bypass")
+            assert states() == ["inactive"] * 3 + ["disabled"] * 3, states()
+            GUIDE.take(first, "bypass-undo")
+            _in_place(first)
+            askers.go_on()
+        assert states() == before, states()
+        first.run("systemctl disable --now mvproxy.socket mvproxy mvproxy@blue")
+    first.run("rm -r /etc/systemd/system/mvproxy.socket.d /etc/systemd/system/mvproxy@.service.d && systemctl daemon-reload && systemctl enable --now mvproxy")
     _in_place(first)
 
 
@@ -501,7 +506,7 @@ def test_package_upgrade(cluster):
     print("# %s" % askers)
     assert not askers.trouble, askers.trouble[:20]
     assert first.run("sha256sum /etc/mvproxy/mvproxy.yaml /etc/systemd/system/mvproxy.service.d/keys.conf") == settings
-    first.run("systemctl disable --now mvproxy@green mvproxy.socket && rm -r /etc/systemd/system/mvproxy.socket.d "
+    first.run("systemctl disable --now mvproxy.socket mvproxy@green && rm -r /etc/systemd/system/mvproxy.socket.d "
               "/etc/systemd/system/mvproxy@.service.d && systemctl daemon-reload && systemctl enable --now mvproxy")
     _in_place(first)
 
