@@ -36,7 +36,7 @@ static const struct option table[] = {
     {.name = "proxy-protocol-from", .type = OPTION_LIST, FIELD(proxy_protocol_from), .initial = "", .section = SECTION, .argument = "CIDRS",
      .help = "Networks of load balancers of connections whose connections begin with a PROXY header, version 1 or 2, which says who the client is; without a valid one they are closed. Nobody else may send one. Not the addresses of control-plane nodes, whose kubelets, Pods and mvproxies send none: a balancer that runs there needs an address of its own. None: nobody does."},
     {.name = "max-connections", .type = OPTION_NUMBER, FIELD(max_connections), .initial = "50000", .min = 1, .max = 10000000,
-     .section = SECTION, .argument = "N", .help = "Client connections that may be open at once. For who comes then, one without a request is closed, of an address that has more than an equal share; while there is none, they wait in the kernel's queue."},
+     .section = SECTION, .argument = "N", .help = "Client connections that may be open at once. For who comes then, one without a request is closed, or with bodies that drip (less than 500 bytes a second for 20 seconds), of an address that has more than an equal share; while there is none, they wait in the kernel's queue."},
     {.name = "max-connections-per-client", .type = OPTION_NUMBER, FIELD(max_connections_per_client), .initial = "0", .min = 0, .max = 10000000,
      .section = SECTION, .argument = "N", .help = "Connections that one client address may have open; more are closed. 0: no limit."},
     {.name = "max-fresh-connections", .type = OPTION_NUMBER, FIELD(max_fresh_connections), .initial = "4096", .min = 0, .max = 10000000,

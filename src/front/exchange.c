@@ -61,6 +61,7 @@ void exchange_begin(struct exchange *x)
     x->bodyless = x->sent_away = false;
     x->doom_reason = NULL;
     x->behind = 0;
+    exchange_await_body(x);
     move(x, EXCHANGE_ASKED);
 }
 
@@ -74,8 +75,23 @@ bool exchange_taken(const struct exchange *x)
     return x->sink != NULL || !exchange_held(x);
 }
 
+void exchange_await_body(struct exchange *x)
+{
+    x->awaited_us = clock_us();
+    x->awaited_bytes = x->request_bytes;
+}
+
+bool exchange_is_slow(const struct exchange *x)
+{
+    uint64_t ms = (clock_us() - x->awaited_us) / 1000;
+
+    return ms >= TIMEOUT_BODY_SLOW_MS && x->request_bytes - x->awaited_bytes < ms / 1000 * LIMIT_SLOW_BODY_RATE;
+}
+
 void exchange_give_body(struct exchange *x, struct slice data)
 {
+    if (x->expects_continue && x->request_bytes == 0)
+        exchange_await_body(x);
     x->request_bytes += data.n;
     if (open_for_response(x) && x->sink != NULL)
         x->sink->on_body(x->sink_arg, data);
@@ -198,6 +214,8 @@ bool exchange_interim(struct exchange *x, const struct http_head *head)
         return false;
     if (head->status < 100 || head->status > 199 || head->status == 101)
         return doom(x, "impossible interim response");
+    if (head->status == 100)
+        exchange_await_body(x);
     return x->ops->interim(x, head) || doom(x, "client cannot be written to");
 }
 

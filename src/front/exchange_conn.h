@@ -52,11 +52,12 @@ struct exchange {
     const struct exchange_sink *sink;
     void *sink_arg;
     uint64_t started_us, request_bytes, response_bytes;
-    struct http_body answer; /* of the final response, normalized: never CLOSE */
-    bool sent_away;          /* the connection ends with this answer */
-    uint64_t behind;         /* hash of the address of the client for whom the connection's asks; 0: its own */
-    bool of_peer;            /* the connection carries the requests of another mvproxy's clients */
-    bool bodyless;           /* HEAD, 204, 304: no byte follows, whatever is announced */
+    uint64_t awaited_us, awaited_bytes; /* since when it is the client's turn to send its body; the bytes before that */
+    struct http_body answer;            /* of the final response, normalized: never CLOSE */
+    bool sent_away;                     /* the connection ends with this answer */
+    uint64_t behind; /* hash of the address of the client for whom the connection's asks; 0: its own */
+    bool of_peer;    /* the connection carries the requests of another mvproxy's clients */
+    bool bodyless;   /* HEAD, 204, 304: no byte follows, whatever is announced */
     const char *doom_reason;
 
     const struct exchange_ops *ops;
@@ -79,6 +80,10 @@ void exchange_begin(struct exchange *x);
 bool exchange_held(const struct exchange *x);
 /* The handler has attached a sink or is through with it; false means that it forgot both. */
 bool exchange_taken(const struct exchange *x);
+/* From now on it is the client's turn to send its body, or the rest of it. */
+void exchange_await_body(struct exchange *x);
+/* It is, and the body comes so slowly that, where others wait for room, its connection may be ended. */
+bool exchange_is_slow(const struct exchange *x);
 /* What the client sent. After each call the exchange may be over: look at exchange_held(). */
 void exchange_give_body(struct exchange *x, struct slice data);
 void exchange_give_end(struct exchange *x, const struct http_head *trailers);

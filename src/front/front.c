@@ -22,7 +22,7 @@ enum {
     SAID_AGAIN_MS = 20000, /* between two lines about what clients can bring about as often as they like */
     FRESH_ALWAYS = 64,     /* silent connections that a low max_connections does not forbid */
     FULL_LOOK_MS = 100,    /* at max_connections, for one that has become idle */
-    FULL_SEARCHED = 32,    /* idle connections in one such look */
+    FULL_SEARCHED = 32,    /* connections in one such look */
     FULL_SILENT_US = 1000000,
 };
 
@@ -161,6 +161,29 @@ static bool end_silent(struct front *f)
     return true;
 }
 
+/*
+ * Nor who asks much and drips the bodies. One that waits for its answer, reads one, or watches is none of these. Who is
+ * looked at comes last next time.
+ */
+static bool end_dripping(struct front *f)
+{
+    struct list *all = &f->host.conns;
+    struct list_node *n;
+    size_t looks = all->count < FULL_SEARCHED ? all->count : FULL_SEARCHED;
+
+    for (; looks > 0 && (n = list_pop_front(all)) != NULL; looks--) {
+        struct front_conn *fc = list_entry(n, struct front_conn, node);
+
+        list_push_back(all, n);
+        if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections) && fc->ops != NULL &&
+            fc->ops->drips(fc->protocol)) {
+            front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void make_place(void *arg)
 {
     struct front *f = arg;
@@ -168,7 +191,7 @@ static void make_place(void *arg)
     if (f->listeners == NULL || f->held || !is_full(f))
         return;
     loop_timer_set(f->full_look, FULL_LOOK_MS);
-    if (end_idle(f) || end_silent(f) || f->crowded)
+    if (end_idle(f) || end_silent(f) || end_dripping(f) || f->crowded)
         return;
     f->crowded = true;
     say_full(f);

@@ -62,6 +62,8 @@ struct front_conn_ops {
     void (*drain)(void *protocol);
     /* Has asked something and is not through with it, or may be about to ask: a drain waits for it. */
     bool (*busy)(const void *protocol);
+    /* It is the client's turn, who drips: of all that is asked of it only bodies are missing, which come slowly. */
+    bool (*drips)(const void *protocol);
     /* Close within this call; why: for the proxy, if it has an exchange. */
     void (*shut)(void *protocol, const char *why, enum front_close reason);
 };

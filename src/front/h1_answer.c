@@ -169,6 +169,7 @@ static void answer_resume(struct exchange *x)
 
     if (c->body_paused) {
         c->body_paused = false;
+        exchange_await_body(x);
         h1_conn_wake(c);
     }
 }

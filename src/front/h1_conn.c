@@ -394,12 +394,23 @@ static bool busy(const void *protocol)
     return c->fc->requests > 0 && c->state != H1_CLOSED;
 }
 
+/* The rest of a body that nobody wants is the client's turn, too, once it has the answer. */
+static bool drips(const void *protocol)
+{
+    const struct h1_conn *c = protocol;
+    bool owed = c->state == H1_RECEIVING && !c->body_paused && !c->continue_pending && !c->head_written;
+
+    if (c->state == H1_DISCARDING)
+        owed = stream_unacknowledged(c->stream) == 0;
+    return owed && exchange_is_slow(&c->x);
+}
+
 static void shut(void *protocol, const char *why, enum front_close reason)
 {
     end_exchange(protocol, why, reason);
 }
 
-static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .shut = shut};
+static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .drips = drips, .shut = shut};
 
 bool h1_conn_start(struct front_conn *fc)
 {

@@ -207,6 +207,7 @@ static void answer_resume(struct exchange *x)
     st->body_paused = false;
     /* The time that a client needs for more begins now. */
     st->progress_ms = loop_now_ms(st->c->fc->host->loop);
+    exchange_await_body(x);
     h2_stream_wake(st);
 }
 

@@ -455,6 +455,19 @@ static bool busy(const void *protocol)
     return c->state == H2_ANNOUNCED || c->state == H2_PARTED;
 }
 
+static bool drips(const void *protocol)
+{
+    const struct h2_conn *c = protocol;
+
+    for (const struct list_node *n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n)) {
+        const struct h2_stream *st = list_entry(n, const struct h2_stream, node);
+
+        if (!may_stall(st) || st->sending != H2_NOTHING || !exchange_is_slow(&st->x))
+            return false;
+    }
+    return c->streams.count > 0 && c->state != H2_CLOSED;
+}
+
 /* The front calls this from events of its own, never from inside of nghttp2: send_output() holds that. */
 static void shut(void *protocol, const char *why, enum front_close reason)
 {
@@ -466,7 +479,7 @@ static void shut(void *protocol, const char *why, enum front_close reason)
     settle(c);
 }
 
-static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .shut = shut};
+static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .drips = drips, .shut = shut};
 
 bool h2_conn_start(struct front_conn *fc)
 {

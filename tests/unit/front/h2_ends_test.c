@@ -674,6 +674,46 @@ static void test_idle_one_makes_room(struct kit *k)
         close(silent[i]);
 }
 
+static void test_dripping_one_makes_room(struct kit *k)
+{
+    int silent[2];
+
+    kit_connect(k, false, false);
+    clock_fake(clock_us(), clock_wall_us());
+    k->hold_bodies = true;
+    kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
+    k->hold_bodies = false;
+    kit_get(k, "/x");
+    kit_held(k, 2);
+    exchange_pause_body(k->held[0].x);
+    clock_fake(clock_us() + 21000000, clock_wall_us());
+    exchange_resume_body(k->held[0].x);
+    for (int i = 0; i < 2; i++)
+        silent[i] = client_raw(&k->w);
+    kit_settle(k);
+    limit_connections(k, 3);
+    is_double(world_closed(&k->w, "crowded_out"), 0, "beside what waits for its answer a slow body does not count");
+    kit_reply(&k->held[1], 200, "one");
+    kit_settle(k);
+    limit_connections(k, 0);
+    limit_connections(k, 3);
+    is_double(world_closed(&k->w, "crowded_out"), 0, "nor one that has just been asked for");
+    limit_connections(k, 0);
+    for (int i = 0; i < 2; i++)
+        close(silent[i]);
+    clock_fake(clock_us() + 20000000, clock_wall_us());
+    for (int i = 0; i < 2; i++)
+        silent[i] = client_raw(&k->w);
+    kit_settle(k);
+    limit_connections(k, 3);
+    ok(kit_ended(k), "a connection with slow bodies alone makes room");
+    clock_real();
+    is_double(world_closed(&k->w, "crowded_out"), 1, "counted");
+    is_int(k->held[0].gone, 1, "the proxy is told");
+    for (int i = 0; i < 2; i++)
+        close(silent[i]);
+}
+
 static const struct kit_story stories[] = {
     {"client resets", test_client_resets},
     {"aborts", test_aborts},
@@ -697,6 +737,7 @@ static const struct kit_story stories[] = {
     {"request limit", test_request_limit},
     {"sent away", test_sent_away},
     {"idle one makes room", test_idle_one_makes_room},
+    {"dripping one makes room", test_dripping_one_makes_room},
     {"ping", test_ping},
     {"no memory", test_no_memory},
     {"no memory for a head", test_no_memory_for_a_head},

@@ -201,10 +201,195 @@ static void test_silent_ones_make_room(struct world *w)
     ok(world_empty(w), "over");
 }
 
+static void pass_ms(unsigned ms)
+{
+    clock_fake(clock_us() + 1000 * (uint64_t)ms, clock_wall_us());
+}
+
+/* Who has asked something with a body that does not come. */
+static void open_upload(struct world *w, struct client *c, const char *target, size_t sent)
+{
+    static char body[20000];
+
+    memset(body, 'b', sizeof(body));
+    client_open(w, c);
+    client_send(c, target);
+    client_send_bytes(c, slice_of(body, sent));
+}
+
+/* At less than 500 bytes a second for 20 s, and no answer has begun or it is all there. */
+static void test_dripping_ones_make_room(struct world *w)
+{
+    static const char post[] = "POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n";
+    struct client answering, good, paused, slow, c;
+
+    world_start(w);
+    clock_fake(clock_us(), clock_wall_us());
+    open_upload(w, &answering, post, 10);
+    ok(world_handled(w, 1), "one that is answered before its body is there");
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    open_upload(w, &paused, post, 10);
+    ok(world_handled(w, 2), "one whose body is not wanted now");
+    exchange_pause_body(w->x);
+    open_upload(w, &good, post, 11000);
+    open_upload(w, &slow, post, 9000);
+    ok(world_handled(w, 4), "one whose body comes, and one that drips");
+    w->opts.max_connections = 4;
+    front_update(w->front, &w->opts);
+    client_start(w, &c);
+    client_ask(&c, "/sync");
+    world_settle(w);
+    pass_ms(19900);
+    world_settle(w);
+    is_double(world_closed(w, "crowded_out"), 0, "all are given time");
+    pass_ms(200);
+    ok(client_ends_in(&c, "sync"), "after 20 s one makes room");
+    ok(client_ended(&slow) != CLIENT_OPEN, "the one that drips");
+    for (int i = 0; i < 3; i++)
+        pass_ms(200), world_settle(w);
+    client_close(&c, STREAM_CLOSE_NOW);
+    world_settle(w);
+    is_double(world_closed(w, "crowded_out"), 1 + (c.end != CLIENT_OPEN), "and none of the others");
+    is_int(good.end + paused.end + answering.end, CLIENT_OPEN, "which go on");
+    clock_real();
+    client_close(&good, STREAM_CLOSE_NOW);
+    client_close(&paused, STREAM_CLOSE_NOW);
+    client_close(&answering, STREAM_CLOSE_NOW);
+    client_close(&slow, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* Until one more has made room, or for a second. */
+static bool room_is_made(struct world *w, double before)
+{
+    for (int i = 0; i < 10 && world_closed(w, "crowded_out") <= before; i++) {
+        pass_ms(100);
+        for (int turns = 0; turns < 5; turns++)
+            loop_run_once(w->loop, 10);
+    }
+    return world_closed(w, "crowded_out") > before;
+}
+
+/* What the client could not send counts for nothing: the time begins when it may. */
+static void test_time_begins_with_turn(struct world *w)
+{
+    static const char post[] = "POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n";
+    static const char asking[] =
+        "POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n";
+    struct client busy[2], paused, expecting, hasty;
+    struct exchange *waits, *asks;
+
+    start_with_two_busy(w, busy);
+    w->opts.max_connections = 5;
+    front_update(w->front, &w->opts);
+    clock_fake(clock_us(), clock_wall_us());
+    open_upload(w, &paused, post, 15000);
+    ok(world_handled(w, 3), "one whose body the server does not take");
+    world_settle(w);
+    waits = w->x;
+    exchange_pause_body(waits);
+    open_upload(w, &expecting, asking, 0);
+    ok(world_handled(w, 4), "one who waits to be let");
+    asks = w->x;
+    open_upload(w, &hasty, asking, 0);
+    ok(world_handled(w, 5), "and one more, who is not");
+    pass_ms(30000);
+    ok(!room_is_made(w, 0), "neither makes room");
+    exchange_resume_body(waits);
+    ok(exchange_interim(asks, head_of(w, 100, NULL, NULL)), "both may send");
+    pass_ms(18000);
+    ok(!room_is_made(w, 0), "for which they are given time");
+    client_send(&hasty, "one");
+    pass_ms(2000);
+    ok(room_is_made(w, 0), "who does not makes room");
+    w->opts.max_connections = 4;
+    front_update(w->front, &w->opts);
+    ok(room_is_made(w, 1), "each of them");
+    ok(client_ended(&paused) != CLIENT_OPEN && client_ended(&expecting) != CLIENT_OPEN, "those two");
+    w->opts.max_connections = 3;
+    front_update(w->front, &w->opts);
+    ok(!room_is_made(w, 2), "not who waited in vain and has begun then");
+    is_int(hasty.end, CLIENT_OPEN, "it goes on");
+    clock_real();
+    client_close(&paused, STREAM_CLOSE_NOW);
+    client_close(&expecting, STREAM_CLOSE_NOW);
+    client_close(&hasty, STREAM_CLOSE_NOW);
+    for (int i = 0; i < 2; i++)
+        client_close(&busy[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* Nor is any of its answer lost: it has to be there first. */
+static void test_unwanted_body_of_slow_reader(struct world *w)
+{
+    static const char post[] = "POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 60000\r\n\r\n";
+    static char long_answer[400 << 10];
+    struct client busy[2], slow;
+
+    memset(long_answer, 'z', sizeof(long_answer) - 1);
+    start_with_two_busy(w, busy);
+    clock_fake(clock_us(), clock_wall_us());
+    open_upload(w, &slow, post, 10);
+    ok(world_handled(w, 3), "one that sends no more of its body");
+    stream_pause(slow.s, STREAM_PAUSE_LIMIT);
+    pass_ms(19000);
+    respond_whole(w, 200, long_answer);
+    pass_ms(19000);
+    ok(!room_is_made(w, 0), "has time after its answer, too");
+    pass_ms(1000);
+    ok(!room_is_made(w, 0), "and more while that is on its way");
+    stream_resume(slow.s, STREAM_PAUSE_LIMIT);
+    ok(client_has(&slow, "zzz"), "it reads");
+    ok(room_is_made(w, 0), "and makes room");
+    ok(client_ended(&slow) != CLIENT_OPEN, "then");
+    ok(buf_len(&slow.in) > sizeof(long_answer), "with all of it");
+    clock_real();
+    client_close(&slow, STREAM_CLOSE_NOW);
+    for (int i = 0; i < 2; i++)
+        client_close(&busy[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* A short body that nobody wants could take hours, a byte a minute. */
+static void test_unwanted_bodies_make_room(struct world *w)
+{
+    static const char post[] = "POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 60000\r\n\r\n";
+    struct client busy[2], slow, c;
+
+    start_with_two_busy(w, busy);
+    clock_fake(clock_us(), clock_wall_us());
+    open_upload(w, &slow, post, 10);
+    ok(world_handled(w, 3), "one does not send all of its body");
+    pass_ms(19000);
+    respond_whole(w, 200, "early");
+    ok(client_ends_in(&slow, "early"), "nor the rest after its answer");
+    client_start(w, &c);
+    client_ask(&c, "/sync");
+    pass_ms(18000);
+    ok(!room_is_made(w, 0), "it is given time");
+    pass_ms(1000);
+    ok(room_is_made(w, 0), "after 20 s it makes room");
+    ok(client_ends_in(&c, "sync"), "for the next");
+    ok(client_ended(&slow) != CLIENT_OPEN, "and is closed");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    client_close(&slow, STREAM_CLOSE_NOW);
+    for (int i = 0; i < 2; i++)
+        client_close(&busy[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
 static const struct world_story stories[] = {
-    {"idle ones make room", test_idle_ones_make_room},   {"an idle one among many", test_idle_one_among_many},
-    {"room is made first", test_room_is_made_first},     {"a request that has come stays", test_request_has_come},
-    {"untaken answers stay", test_untaken_answers_stay}, {"silent ones make room", test_silent_ones_make_room},
+    {"idle ones make room", test_idle_ones_make_room},
+    {"an idle one among many", test_idle_one_among_many},
+    {"room is made first", test_room_is_made_first},
+    {"a request that has come stays", test_request_has_come},
+    {"untaken answers stay", test_untaken_answers_stay},
+    {"silent ones make room", test_silent_ones_make_room},
+    {"dripping ones make room", test_dripping_ones_make_room},
+    {"time begins with the client's turn", test_time_begins_with_turn},
+    {"unwanted bodies make room", test_unwanted_bodies_make_room},
+    {"unwanted body of a slow reader", test_unwanted_body_of_slow_reader},
 };
 
 int main(void)
