@@ -336,6 +336,11 @@ void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w)
     waiters_forget(w);
 }
 
+bool cluster_local_unread(const struct cluster *c)
+{
+    return refresh_failure(c->local->discovery) != NULL;
+}
+
 static struct server *find_server(struct cluster *c, const char *peer_id)
 {
     struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, slice_str(peer_id));

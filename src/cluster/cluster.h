@@ -57,6 +57,8 @@ struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *
  */
 struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg);
 void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w);
+/* The last attempt to read the local server's discovery failed: what is known of it is older. */
+bool cluster_local_unread(const struct cluster *c);
 /* A peer answered a rerouted request with 404 or 503. That need not mean anything (a missing object is 404 as well), so
  * its discovery is polled at the rate of REFRESH_MISS. */
 void cluster_peer_missed(struct cluster *c, const char *peer_id);

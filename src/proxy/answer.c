@@ -72,6 +72,12 @@ static bool is_believed(const struct job *j)
            j->route.row == ROUTE_ROW_LOCAL_FAILOVER;
 }
 
+/* What the local server says after another look at what it serves, if there could be one. */
+static bool is_final(const struct job *j)
+{
+    return j->peer == NULL && j->looked_again && !j->unread;
+}
+
 /*
  * 404 says nothing else of a schema, in whatever form, than that it is not there; kube-aggregator says it without a
  * body.
@@ -109,7 +115,7 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
         return DENIAL_NONE;
     if (answer_is_not_read(head))
         return j->peer != NULL || alternatives_may_pass_on(j) ? d : DENIAL_NONE;
-    if ((j->peer == NULL && j->looked_again) || has_no_route(j))
+    if (is_final(j) || has_no_route(j))
         return DENIAL_NONE;
     /* There is nowhere else to go, and what is no kube-apiserver has its own words. */
     if (j->peer == NULL && is_aggregated(j))

@@ -18,6 +18,7 @@ static void ask_router(struct job *j, bool local_failed)
         .newest = j->config->newest,
         .failover = cluster_fails_over(j->proxy->cluster),
         .local_denied = j->looked_again,
+        .local_unread = j->unread,
         .local_failed = local_failed,
         .local_state = cluster_local_state(j->proxy->cluster),
         .served = j->served,
@@ -49,6 +50,7 @@ static void on_refreshed(void *arg)
     struct job *j = arg;
 
     job_waited(j);
+    j->unread = j->looked_again && cluster_local_unread(j->proxy->cluster);
     j->proxy->act(j);
 }
 
@@ -68,7 +70,7 @@ void decide_again(struct job *j, const struct gvr *denied)
     job_drop_back(j);
     request_metrics_retry(j->proxy->request_metrics, "local-not-found");
     cluster_disbelieved(j->proxy->cluster, served_local_host(j->served), denied);
-    j->looked_again = true;
+    j->looked_again = j->unread = true;
     if (!decide_later(j))
         j->proxy->act(j);
 }

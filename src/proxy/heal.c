@@ -345,6 +345,19 @@ static bool local_has_drifted(const struct job *j)
            !served_excluded(j->served, h->about.group, h->about.version);
 }
 
+/* It has, but its discovery could not be read: if others may have it, what it had itself counts as while it is away. */
+static bool is_unsettled(const struct job *j)
+{
+    const struct heal *h = j->heal;
+    bool others = served_unknown_peer(j->served) || served_undiscovered(j->served, h->about.group, h->about.version);
+
+    if (!j->unread || !is_about_one(h) || served_excluded(j->served, h->about.group, h->about.version))
+        return false;
+    for (size_t i = 0; i < served_n_peers(j->served) && !others; i++)
+        others = is_in(disco_half(served_peer_at(j->served, i)->disco, half_with(h) == SERVED_CORE), h);
+    return others && is_in_local(j->served, h);
+}
+
 /*
  * What a 404 becomes, a 503 with this message; NULL: it stays. Row 11 of the routing table: what nobody is known to
  * have may still be somebody's. `by_peer`: in place of the local server a peer says so.
@@ -374,15 +387,18 @@ static bool is_wanted(const struct job *j, const struct http_head *head)
 }
 
 /* False: the 404 is true, or will be completed. */
-static bool denied(struct job *j)
+static bool denied(struct job *j, const struct http_head *head)
 {
+    bool unsettled = j->judge == NULL && is_unsettled(j);
     const char *why;
 
     if (local_has_drifted(j)) {
         decide_again(j, &(struct gvr){j->heal->about.group, j->heal->about.version, SLICE_NONE});
         return true;
     }
-    why = why_withheld(j->served, j->heal, j->judge != NULL);
+    why = why_withheld(j->served, j->heal, j->judge != NULL || unsettled);
+    if (why == NULL && unsettled && !is_wanted(j, head))
+        why = STATUS_SYNCING;
     if (why != NULL) {
         job_drop_back(j);
         job_refuse(j, 503, why);
@@ -399,7 +415,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
         return;
     j->peer = j->judge;
     j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
-    if (head->status == 404 && is_about_one(h) && denied(j))
+    if (head->status == 404 && is_about_one(h) && denied(j, head))
         return;
     if (is_wanted(j, head) && (body.kind != HTTP_BODY_LENGTH || body.length <= most_held(h))) {
         h->head = head;
@@ -524,7 +540,7 @@ void heal(struct job *j)
     j->heal = h;
     if (is_legacy_discovery(h->about.kind) && !judge_peers_were_asked(j))
         return;
-    q = ask_for(j, is_away(j));
+    q = ask_for(j, is_away(j) || is_unsettled(j));
     judge_ask(j, &q);
 }
 

@@ -75,7 +75,7 @@ struct job {
     bool maybe_done;           /* a server may have executed it: neither client nor peer is told to send it again */
     struct forward_held *held; /* a response that is held back until it is known whether it is a denial (forward.c) */
     bool refreshed;            /* local discovery was polled for this request, which happens only once */
-    bool looked_again;         /* the local server denied what its discovery lists: its next answer is final */
+    bool looked_again, unread; /* the local server denied what its discovery lists; that could not be read since */
 
     /* serving a document */
     struct slice document;

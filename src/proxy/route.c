@@ -32,6 +32,8 @@ static enum disco_answer ask_local(const struct route_query *q)
 {
     struct gvr gvr = reqinfo_gvr(q->info);
 
+    if (q->local_unread)
+        return DISCO_NO_RESOURCE;
     return served_local(q->served, &gvr, q->info->subresource, verb_to_ask(q->info));
 }
 

@@ -49,6 +49,7 @@ struct route_query {
     bool newest;       /* skewed-resources: newest */
     bool failover;     /* local-failover is on */
     bool local_denied; /* it answered 404 to this request for a schema that its index lists */
+    bool local_unread; /* to this one for what its discovery lists, which could not be read since: it is not believed */
     bool local_failed; /* it failed this request, which it certainly did not read, or which may be repeated */
     enum readiness_state local_state;
     const struct served *served;

@@ -248,6 +248,46 @@ static void local_miss(void)
     is_int(called, 151, "is not called, and freed as well");
 }
 
+struct unread_look {
+    const struct cluster *cluster;
+    int looks;
+    bool unread;
+};
+
+static void on_looked(void *arg)
+{
+    struct unread_look *l = arg;
+
+    l->looks++;
+    l->unread = cluster_local_unread(l->cluster);
+}
+
+/* Who has waited for a look knows whether there could be one. */
+static void unread(void)
+{
+    struct world w;
+    struct unread_look l = {.looks = 0};
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    l.cluster = w.cluster;
+    ok(world_ready(&w, 2000) && !cluster_local_unread(w.cluster), "ready: it was read");
+    sim_run_ms(w.loop, 5000);
+    for (enum sim_fault f = SIM_FINE; f <= SIM_CUT; f++) {
+        kube_sim(w.local)->fault = f;
+        l.unread = f == SIM_FINE;
+        ok(cluster_local_miss(w.cluster, on_looked, &l) != NULL, "fault %d: waits for a look", (int)f);
+        sim_run_ms(w.loop, 30000);
+        is_int(l.looks, (int)f + 1, "and is called");
+        is_int(l.unread, f != SIM_FINE, "and told whether it could be read");
+    }
+    kube_sim(w.local)->fault = SIM_FINE;
+    ok(cluster_local_miss(w.cluster, on_looked, &l) != NULL, "all is well again");
+    sim_run_ms(w.loop, 30000);
+    ok(l.looks == SIM_CUT + 2 && !l.unread, "it could be read");
+    world_end(&w);
+}
+
 static void garbage(void)
 {
     static const char *const bodies[] = {
@@ -703,6 +743,7 @@ int main(void)
     forms();
     conditional();
     local_miss();
+    unread();
     garbage();
     slow_peer();
     suspicion();

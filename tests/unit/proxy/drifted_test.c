@@ -61,6 +61,93 @@ static void really_denied(void)
     world_close(&w);
 }
 
+/* Denied by the local server, whose discovery cannot be read now. The client, when all is decided anew. */
+static struct side *denied_unread(struct world *w, bool waits)
+{
+    struct side *c;
+
+    w->local_has_jobs = w->unread = true;
+    w->no_refresh = !waits;
+    world_start(w);
+    c = client(w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    ok(has(conn(&w->local, 0), JOBS), "believed to be served here");
+    buf_reset(&conn(&w->local, 0)->got);
+    say(conn(&w->local, 0), NOT_FOUND);
+    if (!waits)
+        return c;
+    ok(until(w, world_waiting(w)), "denied: looks again, in vain");
+    world_know(w);
+    world_refreshed(w);
+    return c;
+}
+
+/* Also where there is no memory to wait for a look. */
+static void unread_but_a_peers(bool waits)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    c = denied_unread(&w, waits);
+    ok(has(conn(&w.peers[0], 0), "GET " JOBS), "a peer is known to serve it: it is asked");
+    say(conn(&w.peers[0], 0), OK_ANSWER);
+    ok(has(c, "\r\n\r\nok") && !got(c, "404"), "the client sees no 404");
+    world_close(&w);
+}
+
+static void unread_and_nobodys(size_t n_peers)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, n_peers);
+    w.peers_without_jobs = n_peers;
+    c = denied_unread(&w, true);
+    ok(has(conn(&w.local, 0), JOBS), "%zu peers, none with it: the local server is asked once more", n_peers);
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "404 page not found"), "and its answer is final");
+    world_close(&w);
+}
+
+static void unread_and_unknown(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.peers_pending = true;
+    w.peers_without_jobs = 1;
+    c = denied_unread(&w, true);
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: ") && !got(c, "404"),
+       "a peer that was not read may have it: 503");
+    world_close(&w);
+}
+
+/* It may not be read any more: then nobody can say what the server serves. */
+static void unread_for_it_is_forbidden(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_has_jobs = w.unread = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.local, 0), JOBS);
+    buf_reset(&conn(&w.local, 0)->got);
+    say(conn(&w.local, 0), NOT_FOUND);
+    (void)until(&w, world_waiting(&w));
+    w.forbidden = true;
+    world_know(&w);
+    world_refreshed(&w);
+    ok(has(conn(&w.local, 0), JOBS), "its discovery is forbidden now: it is asked once more");
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "HTTP/1.1 503 ") && !got(c, "404"), "and a peer may have it: 503");
+    world_close(&w);
+}
+
 static void with_a_body_under_way(void)
 {
     struct world w;
@@ -502,6 +589,12 @@ int main(void)
     verb_of_nobody();
     sent_to_a_peer();
     really_denied();
+    unread_but_a_peers(true);
+    unread_but_a_peers(false);
+    unread_and_nobodys(0);
+    unread_and_nobodys(1);
+    unread_and_unknown();
+    unread_for_it_is_forbidden();
     with_a_body_under_way();
     said_behind_it();
     out_of_scope();

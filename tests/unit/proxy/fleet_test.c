@@ -614,6 +614,7 @@ static void was_found(void)
         {5158848, 19, "what an mvproxy wrote into the Lease of its server did not say that it was in use"},
         {12511675, 19, "a peer that came back was not asked after a live one whose server was away"},
         {12020231, 19, "nor after a live one whose server hung"},
+        {12597713, 19, "a second 404 was final though what the server serves could not be read in between"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)

@@ -428,6 +428,46 @@ static void local_denies(void)
     world_close(&w);
 }
 
+/* The same, and its discovery cannot be read again. */
+static void drifted_unread(void)
+{
+    static const struct {
+        size_t n_peers;
+        bool pending; /* what they serve was not read yet */
+        const char *accept, *want, *what;
+    } rows[] = {
+        {1, false, "application/json", "\"name\":\"jobs\"", "a peer has it: completed"},
+        {1, false, "application/vnd.kubernetes.protobuf", "HTTP/1.1 503 ", "a form that is not completed: 503"},
+        {1, true, "application/json", "HTTP/1.1 503 ", "a peer may have it: 503"},
+        {0, false, "application/json", "lost", "nobody else has it: the 404 counts"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        char request[200];
+        struct world w;
+        struct side *c;
+
+        world_init(&w, rows[i].n_peers);
+        w.opts.legacy_discovery = w.local_has_jobs = w.unread = true;
+        w.peers_pending = rows[i].pending;
+        w.peers_without_jobs = rows[i].pending;
+        world_start(&w);
+        c = client(&w);
+        (void)snprintf(request, sizeof(request), "GET /apis/batch/v1 HTTP/1.1\r\nHost: k\r\nAccept: %s\r\n\r\n",
+                       rows[i].accept);
+        (void)asked(&w, c, request);
+        say(conn(&w.local, 0), NOT_FOUND);
+        ok(until(&w, world_waiting(&w)), "a 404 for what is in its discovery: that is to be read again");
+        buf_reset(&conn(&w.local, 0)->got);
+        world_refreshed(&w);
+        ok(has(conn(&w.local, 0), "\r\n\r\n"), "in vain: the server is asked again");
+        say(conn(&w.local, 0), NOT_FOUND);
+        ok(has(c, rows[i].want), "%s", rows[i].what);
+        ok(rows[i].n_peers == 0 || !got(c, "HTTP/1.1 404 "), "no 404 where others may have it");
+        world_close(&w);
+    }
+}
+
 /* What is decided anew may be asked of anybody: who failed before is there by now. */
 static void asked_anew(void)
 {
@@ -524,6 +564,7 @@ int main(void)
     leaves_before_it_is_completed();
     with_trailers();
     local_denies();
+    drifted_unread();
     asked_anew();
     schemas();
     left_alone();

@@ -89,8 +89,8 @@ static void nothing_to_refresh(void)
     world_close(&w);
 }
 
-/* The local server has come back without it, and its discovery was not read since. */
-static void denied_here(void)
+/* The local server has come back without it, and its discovery was not read since. `unread`: nor can it be. */
+static void denied_here(bool unread)
 {
     struct world w;
     struct side *c = open_served(&w);
@@ -99,10 +99,12 @@ static void denied_here(void)
     ok(has(conn(&w.local, 0), JOBS), "believed to be served here");
     say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno");
     ok(until(&w, world_waiting(&w)), "denied: looks again");
-    w.local_has_jobs = false;
+    w.unread = unread;
+    w.local_has_jobs = unread;
     world_know(&w);
     world_refreshed(&w);
-    ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "not served: 503, and the other one may ask elsewhere");
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "),
+       "not served, or not known: 503, and the other one may ask elsewhere");
     is_double(world_metric(&w, "mvproxy_unavailable_requests_total", NULL), 1, "counted");
     is_u64(w.peers[0].n_conns, 0, "never sent on again");
     world_close(&w);
@@ -168,7 +170,8 @@ int main(void)
     not_served();
     client_leaves();
     nothing_to_refresh();
-    denied_here();
+    denied_here(false);
+    denied_here(true);
     nobodys_verb();
     mark_of_anybody();
     return tap_end();

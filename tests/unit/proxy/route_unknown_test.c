@@ -29,19 +29,21 @@ static struct disco *make_disco(const char *group, const char *resource)
     return d;
 }
 
-/* One peer at most; the local server has apps/v1 deployments, the peer batch/v1 jobs. */
+/* One peer at most, without address; the local server has apps/v1 deployments, the peer batch/v1 jobs. */
 enum peer { NONE, READ, PENDING, GONE_UNREAD };
 
 struct world {
     enum peer peer;
     bool forbidden, leases_missing, behind;
+    bool jobs;  /* the local server has these instead */
     bool named; /* a stored APIService names policy/v1 */
 };
 
 static struct served *make_served(const struct world *w)
 {
     static const struct slice excluded = {"example.com/v1", sizeof("example.com/v1") - 1};
-    struct disco *local = make_disco("apps", "deployments"), *other = make_disco("batch", "jobs");
+    struct disco *other = make_disco("batch", "jobs");
+    struct disco *local = w->jobs ? disco_ref(other) : make_disco("apps", "deployments");
     struct served_gv named = {SLICE_LIT("policy"), SLICE_LIT("v1")};
     struct served_peer peer = {.id = "apiserver-b",
                                .life = w->peer == GONE_UNREAD ? SERVED_LAPSED : SERVED_LIVE,
@@ -107,6 +109,22 @@ static const struct {
     {"what every server has", {.forbidden = true, .peer = PENDING}, WIDGETS, true},
 };
 
+/* What the local server's discovery lists, and it has denied; and its discovery could not be read since. */
+static const struct {
+    const char *name;
+    struct world world;
+    const char *target;
+    enum route_row row, rerouted;
+} unread[] = {
+    {"alone", {.jobs = true}, JOBS, ROUTE_ROW_NO_PEERS, ROUTE_ROW_REROUTED},
+    {"a peer has it", {.jobs = true, .peer = READ}, JOBS, ROUTE_ROW_NO_ADDRESS, ROUTE_ROW_REROUTED},
+    {"a peer, which has it not", {.peer = READ}, APPS, ROUTE_ROW_NOBODY, ROUTE_ROW_REROUTED},
+    {"one that may have it", {.peer = PENDING}, APPS, ROUTE_ROW_UNKNOWN_PEER, ROUTE_ROW_REROUTED},
+    {"Leases not listed", {.leases_missing = true}, APPS, ROUTE_ROW_NOT_SYNCED, ROUTE_ROW_REROUTED},
+    {"forbidden", {.forbidden = true, .peer = READ}, JOBS, ROUTE_ROW_FORBIDDEN, ROUTE_ROW_FORBIDDEN},
+    {"what every server has", {.peer = PENDING}, WIDGETS, ROUTE_ROW_EXCLUDED, ROUTE_ROW_REROUTED},
+};
+
 static struct reqinfo parse(struct arena *a, const char *target)
 {
     struct reqinfo info;
@@ -136,6 +154,26 @@ int main(void)
         struct reqinfo info = parse(a, forbidden[i].target);
 
         ok(route_nobody_else(s, &info) == forbidden[i].nobody, "%s: %s", forbidden[i].name, forbidden[i].target);
+        served_unref(s);
+    }
+    for (size_t i = 0; i < 2 * ROWS(unread); i++) {
+        struct served *s = make_served(&unread[i / 2].world);
+        struct reqinfo info = parse(a, unread[i / 2].target);
+        struct route_query q = {.info = &info,
+                                .get_or_head = true,
+                                .rerouted = i % 2 == 1,
+                                .refreshed = true,
+                                .local_unread = true,
+                                .local_state = READINESS_READY,
+                                .served = s,
+                                .dice = 1};
+        struct route r;
+
+        route_decide(&q, &r);
+        is_str(route_row_name(r.row), route_row_name(i % 2 == 1 ? unread[i / 2].rerouted : unread[i / 2].row),
+               "unread, %s: %s%s", unread[i / 2].name, unread[i / 2].target, i % 2 == 1 ? ", rerouted" : "");
+        if (i % 2 == 1 && r.row == ROUTE_ROW_REROUTED)
+            is_int(r.action, ROUTE_REFUSE, "503, which is no 404");
         served_unref(s);
     }
     arena_free(a);

@@ -81,6 +81,11 @@ void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *waiter)
     c->waiter.done = NULL;
 }
 
+bool cluster_local_unread(const struct cluster *c)
+{
+    return c->w->unread;
+}
+
 void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr)
 {
     (void)c;

@@ -48,6 +48,7 @@ struct world {
     struct server local, peers[WORLD_PEERS];
     size_t n_peers;
     bool forbidden;            /* the local server does not let us read its discovery */
+    bool unread;               /* its discovery could not be read the last time */
     bool local_has_jobs;       /* the local server serves batch/v1 jobs, too */
     size_t peers_without_jobs; /* of the peers so many, from the first; the others serve batch/v1 jobs */
     size_t peers_lapsed;       /* so many from the first; the others are live */
