@@ -105,7 +105,7 @@ static void take(struct leases *l, struct lease *lease, struct slice id)
     } else if (other == PEERS_OTHER_WRITTEN || newer(l, lease, id)) {
         peers_lend_address(l->peers, id, lease->advertise);
     }
-    peers_tag(l->peers, id, which, lease->discovery);
+    peers_lease_says(l->peers, id, which, lease);
 }
 
 /* What is lost for want of memory comes again with the next renewal. */

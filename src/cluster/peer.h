@@ -16,6 +16,7 @@ enum peer_life { PEER_LIVE, PEER_LAPSED, PEER_FORGOTTEN };
 /* A server's Lease has another name in 1.26 than in later versions: after an upgrade or downgrade it has both for a
  * while. */
 enum peer_lease { PEER_LEASE, PEER_LEASE_126, PEER_LEASES };
+enum { PEER_ADDRESS_BYTES = 72 }; /* more than a literal IP:port takes */
 enum peer_source { PEER_FROM_STATIC, PEER_FROM_ETCD, PEER_FROM_ANNOTATION, PEER_SOURCES };
 
 /* Only the table (peers.c) writes to it, except for `server`. Lives until handler.removed has returned. */
@@ -30,6 +31,8 @@ struct peer {
     bool drained;       /* by an operator: gets requests only if no other server can take them */
     /* The tag of its discovery that its mvproxy wrote into each of its Leases; "": none. */
     char tags[PEER_LEASES][LEASE_TAG_BYTES];
+    /* And the address, unchecked and cut. */
+    char said_addresses[PEER_LEASES][PEER_ADDRESS_BYTES];
     enum peer_lease said;        /* whose tag changed last */
     uint64_t known_ms;           /* since when it is in the table */
     uint64_t seen_ms;            /* last sign of life */

@@ -509,12 +509,29 @@ void peers_lease(struct peers *p, const struct lease *l)
     report(p, peer, what);
 }
 
-void peers_tag(struct peers *p, struct slice id, enum peer_lease which, struct slice tag)
+/* As much of it as is kept. */
+static struct slice cut_address(const struct lease *l)
+{
+    return slice_of(l->advertise.p, l->advertise.n < PEER_ADDRESS_BYTES ? l->advertise.n : PEER_ADDRESS_BYTES - 1);
+}
+
+void peers_lease_says(struct peers *p, struct slice id, enum peer_lease which, const struct lease *l)
 {
     struct peer *peer = peers_find(p, id);
+    struct slice address = cut_address(l);
 
-    if (peer != NULL)
-        report(p, peer, peer_set_tag(peer, which, tag));
+    if (peer == NULL)
+        return;
+    if (address.n > 0)
+        memcpy(peer->said_addresses[which], address.p, address.n);
+    peer->said_addresses[which][address.n] = '\0';
+    report(p, peer, peer_set_tag(peer, which, l->discovery));
+}
+
+static bool says_other(const struct peer *peer, enum peer_lease which, const struct lease *l)
+{
+    return !slice_eq(l->discovery, slice_str(peer->tags[which])) ||
+           !slice_eq(cut_address(l), slice_str(peer->said_addresses[which]));
 }
 
 enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct lease *l, enum peer_lease which)
@@ -525,7 +542,7 @@ enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct 
     if (peer != NULL)
         peer->other_us = l->renew_us;
     if (!moved)
-        return seen && !slice_eq(l->discovery, slice_str(peer->tags[which])) ? PEERS_OTHER_WRITTEN : PEERS_OTHER_LEFT;
+        return seen && says_other(peer, which, l) ? PEERS_OTHER_WRITTEN : PEERS_OTHER_LEFT;
     if (peer->other_ms == 0) {
         peer->other_ms = loop_now_ms(p->o.loop);
         report(p, peer, PEER_CHANGED_RHYTHM);

@@ -55,17 +55,17 @@ void peers_set_static(struct peers *p, struct peers_static *list);
 
 /* A Lease that lease_refusal() accepts was added, changed or listed again. Our own is ignored. */
 void peers_lease(struct peers *p, const struct lease *l);
-/* The tag of discovery (LEASE_DISCOVERY_ANNOTATION) in one of this peer's Leases, also in one that is not in use
- * otherwise: a server that was downgraded to 1.26 leaves its later Lease behind, and it takes a while until that is
- * known to be dead. */
-void peers_tag(struct peers *p, struct slice id, enum peer_lease which, struct slice tag);
+/* What one of this peer's Leases says, to be called last of all for each Lease that is seen. The tag of discovery
+ * (LEASE_DISCOVERY_ANNOTATION) counts also in one that is not in use otherwise: a server that was downgraded to 1.26
+ * leaves its later Lease behind, and it takes a while until that is known to be dead. */
+void peers_lease_says(struct peers *p, struct slice id, enum peer_lease which, const struct lease *l);
 /*
  * A Lease of this peer was seen that is not the one it is known by (enum peer_lease).
  *
  * LEFT: nobody was seen to write it. WRITTEN: it is renewed by its server, or the mvproxy before the server writes its
- * tag. REPLACES: it is renewed, and the Lease that the peer is known by has not been for PEERS_REPLACED_MS by our
- * clock, so the caller passes this one to peers_lease(). Which Lease has the later renewTime does not tell, as the
- * host's clock may have been set back.
+ * tag or address. REPLACES: it is renewed, and the Lease that the peer is known by has not been for PEERS_REPLACED_MS
+ * by our clock, so the caller passes this one to peers_lease(). Which Lease has the later renewTime does not tell, as
+ * the host's clock may have been set back.
  */
 enum { PEERS_REPLACED_MS = 25000 };
 enum peers_other { PEERS_OTHER_LEFT, PEERS_OTHER_WRITTEN, PEERS_OTHER_REPLACES };

@@ -311,6 +311,40 @@ static void found_after_an_upgrade(bool renews)
     world_end(&w);
 }
 
+/* Its later Lease says no address, and counts, by a clock that was ahead. Its mvproxy comes when that of 1.26 is there,
+ * and writes its address into it before its next renewal. */
+static void found_before_a_renewal(void)
+{
+    struct world w;
+    struct kube_server *b;
+    char older[SERVER_ID_BYTES_126], holder[80];
+    struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
+
+    ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
+    (void)snprintf(holder, sizeof(holder), "%s_process-2", older);
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_set_unadvertised(b);
+    kube_delete(w.store, KUBE_LEASE, kube_id(b));
+    kube_start(b, 0);
+    kube_pause_renewal(b, true);
+    l.address = "10.0.0.9:6443";
+    l.renew_us = clock_wall_us() - 15 * SECOND_US;
+    kube_put_lease(w.store, &l);
+    world_start(&w);
+    ok(world_ready(&w, 90000), "ready");
+    ok(world_peer_of(&w, b)->origin == NULL, "where it was in 1.26 is not where it is");
+    kube_compact(w.store);
+    sim_server_break(kube_sim(w.local));
+    sim_run_ms(w.loop, 2000);
+    ok(world_peer_of(&w, b)->origin == NULL, "however often that Lease is listed");
+    l.address = "10.0.0.2:6443";
+    kube_put_lease(w.store, &l);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "another address in it is news");
+    world_end(&w);
+}
+
 /* Of a server that was taken back to 1.26: how long what it serves is not known, from 15 to 40 s after that. */
 static unsigned unknown_on_the_way_back(bool silent)
 {
@@ -387,6 +421,7 @@ int main(void)
     never_lapses_on_the_way_back(3000, -1000 * 1000000ll); /* and its clock is set back */
     found_on_the_way_back();
     found_behind_a_clock_that_was_ahead();
+    found_before_a_renewal();
     found_after_an_upgrade(true);
     found_after_an_upgrade(false);
     read_before_it_counts();

@@ -615,6 +615,7 @@ static void was_found(void)
         {12511675, 19, "a peer that came back was not asked after a live one whose server was away"},
         {12020231, 19, "nor after a live one whose server hung"},
         {12597713, 19, "a second 404 was final though what the server serves could not be read in between"},
+        {12097254, 19, "an address in the Lease of 1.26 was not news before its next renewal"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
