@@ -93,9 +93,10 @@ struct request_metrics *request_metrics_new(struct metrics *m)
         m, METRIC_COUNTER, "mvproxy_unavailable_requests_total",
         "Requests for resources that mvproxy itself, or that of the last peer, answered with 503, by route.",
         route_labels, ROUTE_ROWS);
-    struct metric_family *resources = metric_family(
-        m, METRIC_COUNTER, "mvproxy_resource_requests_total",
-        "Requests for resources that were answered, but with 401, 403 or 429, by route.", route_labels, ROUTE_ROWS);
+    struct metric_family *resources =
+        metric_family(m, METRIC_COUNTER, "mvproxy_resource_requests_total",
+                      "Requests for resources that were answered, but with 400, 401, 403, 429 or 504, by route.",
+                      route_labels, ROUTE_ROWS);
 
     declare_requests(a, m);
     declare_others(a, m);

@@ -3,6 +3,7 @@
 """What a scraper sees: one name for a server in every family, nothing of what is not configured, compressed on demand."""
 
 import gzip
+import os
 import re
 import socket
 import urllib.request
@@ -14,6 +15,10 @@ from fixture import check, equal, until
 FIRST = "/apis/resource.k8s.io/v1/deviceclasses"  # 1.34 has it, 1.33 has not
 SAMPLE = re.compile(r'^([a-z_:]+)(?:\{(.*)\})? (\S+)$')
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
+
+
+def setup():
+    return fixture.World(options={"discovery-refresh-interval": "1h"}).start()
 
 
 def scrape(proxy):
@@ -139,17 +144,6 @@ def test_not_configured(world):
     equal(proxy.metric("mvproxy_local_failover_active"), 0, "shown again")
 
 
-def test_disjoint(world):
-    """no value of a label counts what another one of its family counts too: what was accepted, and handshakes that were done"""
-    proxy = world.proxies["a"]
-    equal([labels for name, labels, _ in scrape(proxy) if name == "mvproxy_front_connections_total"], [{}], "labels")
-    before = proxy.metric("mvproxy_front_connections_total"), proxy.metric("mvproxy_front_handshake_seconds_count")
-    for _ in range(3):
-        ask(world, "a", "/version")
-    check(proxy.metric("mvproxy_front_connections_total") - before[0] >= 3, "accepted")
-    check(proxy.metric("mvproxy_front_handshake_seconds_count") - before[1] >= 3, "handshakes done")
-
-
 def test_verbs(world):
     """requests are counted by kube-apiserver's verbs and scopes, whatever the server behind counts"""
     maps, proxy = "/api/v1/namespaces/default/configmaps", world.proxies["a"]
@@ -191,6 +185,171 @@ def test_gzip(world):
             names = {line.split(b" ")[2] for line in text.splitlines() if line.startswith(b"# TYPE ")}
             check(len(names) > (30 if path == "/metrics" else 1), path, accept, names)
     check(sizes["/metrics", "gzip"] * 5 < sizes["/metrics", "identity"], sizes)
+
+
+# ------------------------------------------------------------------------------------ no value of a label counts what another one counts
+
+PAGES = os.path.join(fixture.TREE, "man", "metrics.inc.mdoc")
+DESCRIBED = re.compile(r"^\.It Li (\S+) Ns Brq (.*)$", re.M)
+PODS, MAPS, DEPLOYMENTS = "/api/v1/pods", "/api/v1/namespaces/default/configmaps", "/apis/apps/v1/namespaces/default/deployments"
+# Of these labels two values are two things, not two outcomes of one.
+THINGS = {"server", "id", "version", "address", "group", "resource", "subresource", "verb", "dry_run", "scope", "component", "compiler", "option", "file", "name", "path"}
+# Families that are looked at nowhere as a whole. Each event there is one value of one enum; what two values would count twice cannot be caused in
+# a story, or not so that it is known how often.
+NOT_SUMMED = {
+    "apiserver_peer_discovery_sync_errors_total", "mvproxy_identity_lease_renewals_total", "mvproxy_identity_lease_tags_total",
+    "mvproxy_etcd_requests_total", "mvproxy_peer_endpoint_record_changes_total", "mvproxy_peer_endpoint_record_writes_total",
+    "mvproxy_front_accept_pauses_total", "mvproxy_admin_limits_total", "kubernetes_healthcheck", "kubernetes_healthchecks_total",
+    "apiserver_egress_dialer_dial_start_total", "apiserver_egress_dialer_dial_failure_count", "apiserver_egress_dialer_dial_duration_seconds",
+}
+UNHEARD = ("0", "400", "401", "403", "429", "504")
+TIMES = 3
+
+
+def total(samples, family, which=lambda labels: True):
+    """Over all label sets; of a histogram the observations."""
+    return sum(value for name, labels, value in samples if name in (family, family + "_count") and which(labels))
+
+
+def no_scrape(labels):
+    return labels.get("path") != "/metrics"
+
+
+def refresh(world):
+    for _ in range(TIMES):
+        fixture.ctl(world, "refresh", "test-server-b")
+
+
+def ask_peer(world):
+    for _ in range(TIMES):
+        equal(ask(world, "a", FIRST), 200, FIRST)
+
+
+def ask_without_peer(world):
+    proxy = world.proxies["a"]
+    world.proxies["b"].kill()
+    until(lambda: proxy.metric("mvproxy_server_up", server="test-server-b") == 0, "it to be seen")
+    for _ in range(TIMES):
+        equal(ask(world, "a", FIRST), 503, FIRST)
+    return lambda: (world.proxies["b"].start(), until(lambda: ask(world, "a", FIRST) == 200, "its return"))
+
+
+def ask_without_local(world):
+    world.sim.kill_server("a")
+    until(lambda: world.proxies["a"].metric("mvproxy_local_failover_active") == 1, "failover")
+    for _ in range(TIMES):
+        equal(ask(world, "a", PODS), 200, PODS)
+    return lambda: (world.sim.start_server("a"), until(world.proxies["a"].ready, "its return"))
+
+
+def ask_for_unserved(world):
+    world.sim.fault("status", server="a", path=DEPLOYMENTS, status=404, body="404 page not found\n", contentType="text/plain")
+    for _ in range(TIMES):
+        equal(ask(world, "a", DEPLOYMENTS), 404, DEPLOYMENTS)
+    return world.sim.heal
+
+
+def write_in_vain(world):
+    world.sim.fault("reset", "a", "POST", MAPS)
+    for _ in range(TIMES):
+        equal(world.ask("POST", MAPS, {"metadata": {"name": "never"}}).status, 503, "no answer to a POST")
+    return world.sim.heal
+
+
+def ask_badly(world):
+    for _ in range(TIMES):
+        with world.client("a", "admin") as client:
+            client.send(b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n")
+            equal(client.head().status, 400, "two hosts")
+
+
+def ask_admin(world):
+    for path in ("/livez", "/nothing", "/statusz"):
+        world.proxies["a"].get(path)
+
+
+def ask_socket(world):
+    for _ in range(TIMES):
+        fixture.ctl(world, "status")
+
+
+# What happens TIMES times, and the families that are to count just these.
+DEEDS = {
+    refresh: ["mvproxy_discovery_refreshes_total"],
+    ask_peer: ["apiserver_rerouted_request_total", "mvproxy_skewed_resource_requests_total"],
+    ask_without_peer: ["apiserver_peer_proxy_errors_total", "mvproxy_unavailable_requests_total"],
+    ask_without_local: ["mvproxy_local_failover_requests_total"],
+    ask_for_unserved: ["mvproxy_retries_total"],
+    write_in_vain: ["mvproxy_back_failures_total"],
+    ask_badly: ["mvproxy_front_refusals_total"],
+    ask_admin: ["mvproxy_admin_requests_total"],
+    ask_socket: ["mvproxy_control_closed_total"],
+}
+
+
+def accounts(samples):
+    """Family: (all of its values, what they have to be together by others)."""
+    def here(labels):
+        return labels["server"] == server
+
+    def dialling(labels):
+        return here(labels) and labels["state"] == "dialling"
+    requests = [(labels, value) for name, labels, value in samples if name == "apiserver_request_total"]
+    others = {
+        "mvproxy_front_closed_total": total(samples, "mvproxy_front_connections_total") - total(samples, "mvproxy_front_connections"),
+        "apiserver_request_total": total(samples, "mvproxy_front_requests_total") - total(samples, "mvproxy_front_requests_in_flight"),
+        "mvproxy_request_duration_seconds": sum(value for labels, value in requests if labels["verb"] not in ("WATCH", "CONNECT")),
+        "mvproxy_resource_requests_total": sum(value for labels, value in requests if labels["resource"] and labels["code"] not in UNHEARD),
+        "mvproxy_peers": total(samples, "mvproxy_server_info") - 1,
+    }
+    told = {family: (total(samples, family), other) for family, other in others.items()}
+    for server in ("test-server-a", "test-server-b"):
+        told["mvproxy_back_connects_total of " + server] = (
+            total(samples, "mvproxy_back_connects_total", here) + total(samples, "mvproxy_back_connections", dialling),
+            total(samples, "mvproxy_back_connections_closed_total", here) + total(samples, "mvproxy_back_connections", here))
+    return told
+
+
+SUMMED = {"mvproxy_front_closed_total", "apiserver_request_total", "mvproxy_request_duration_seconds", "mvproxy_resource_requests_total", "mvproxy_peers",
+          "mvproxy_back_connects_total", "mvproxy_back_connections", "mvproxy_back_connections_closed_total"}
+
+
+def test_disjoint(world):
+    """no value of a label counts what another one of its family counts too: together they are as many as happened"""
+    proxy = world.proxies["a"]
+    equal([labels for name, labels, _ in scrape(proxy) if name == "mvproxy_front_connections_total"], [{}], "labels")
+    for deed, names in DEEDS.items():
+        before = scrape(proxy)
+        undo = deed(world)
+        for family in names:
+            def more(family=family, before=before):
+                return total(scrape(proxy), family, no_scrape) - total(before, family, no_scrape)
+            until(lambda more=more: more() >= TIMES, "%s to count %s" % (family, deed.__name__))
+            equal(more(), TIMES, "%s after %s" % (family, deed.__name__))
+        if undo is not None:
+            undo()
+    before = proxy.metric("mvproxy_front_handshake_seconds_count")
+    ask_peer(world)
+    check(proxy.metric("mvproxy_front_handshake_seconds_count") - before >= TIMES, "handshakes done")
+
+
+def test_accounts(world):
+    """likewise of what has happened since the start, by what other families say of the same"""
+    def agree():
+        wrong = {family: both for family, both in accounts(scrape(world.proxies["a"])).items() if both[0] != both[1]}
+        check(not wrong, "(all of its values, what they have to be)", wrong)
+        return True
+    until(agree, "them to agree")
+
+
+def test_all(world):
+    """each family of the manual whose labels tell one outcome from another is looked at by these two tests, or it is said that it is not"""
+    del world
+    with open(PAGES, encoding="utf-8") as page:
+        told = {name for name, labels in DESCRIBED.findall(page.read()) if set(re.findall(r"[a-z_]+", labels.replace("Ar ", ""))) - THINGS}
+    summed = SUMMED | {family for names in DEEDS.values() for family in names}
+    equal(told, summed | NOT_SUMMED, "families")
+    check(not summed & NOT_SUMMED, "both", summed & NOT_SUMMED)
 
 
 if __name__ == "__main__":
