@@ -406,6 +406,16 @@ static bool end_stalled(struct h2_conn *c, uint64_t now)
     return true;
 }
 
+/* What an idle connection was answered is still on its way, and its client has taken some since the last look. */
+static bool is_reading(struct h2_conn *c)
+{
+    size_t unsent = stream_unsent(c->stream);
+    bool reading = unsent > 0 && unsent < c->untaken_seen;
+
+    c->untaken_seen = unsent;
+    return reading;
+}
+
 static void on_timer(void *arg)
 {
     struct h2_conn *c = arg;
@@ -422,8 +432,8 @@ static void on_timer(void *arg)
         settle(c);
         return;
     }
-    if (c->streams.count == 0 && stream_unsent(c->stream) > 0)
-        c->idle_since_ms = now; /* the client is still reading */
+    if (c->streams.count == 0 && now - c->idle_since_ms >= idle_limit(c) && is_reading(c))
+        c->idle_since_ms = now;
     if (c->head_since_ms != 0 && now - c->head_since_ms >= c->fc->limits.header_timeout_ms)
         h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_HEADER_TIMEOUT);
     else if (c->streams.count == 0 && now - c->idle_since_ms >= idle_limit(c))

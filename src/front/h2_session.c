@@ -257,8 +257,10 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     behind = st->x.behind;
     thrown = thrown_away(st);
     h2_stream_closed(st, code);
-    if (c->streams.count == 0)
+    if (c->streams.count == 0) {
         c->idle_since_ms = loop_now_ms(c->fc->host->loop);
+        c->untaken_seen = SIZE_MAX;
+    }
     if (thrown && too_many_thrown_away(c, behind))
         h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
     return 0;

@@ -94,11 +94,12 @@ struct h2_conn {
     nghttp2_session *session;
     enum h2_state state;
     enum front_close close_reason;
-    struct list streams;              /* all that nghttp2 has not closed */
-    struct list woken;                /* something to do for them, outside of all calls */
-    size_t n_bodies, n_waiting;       /* streams in H2_BODY; whose answers wait for the client */
-    uint64_t written_ms;              /* when the socket last took something */
-    size_t piece_bytes, untaken_seen; /* of input that nghttp2 gets at once; PARTED: not acknowledged yet */
+    struct list streams;        /* all that nghttp2 has not closed */
+    struct list woken;          /* something to do for them, outside of all calls */
+    size_t n_bodies, n_waiting; /* streams in H2_BODY; whose answers wait for the client */
+    uint64_t written_ms;        /* when the socket last took something */
+    /* Of input that nghttp2 gets at once; when idle: unsent, PARTED: not acknowledged, at the last look. */
+    size_t piece_bytes, untaken_seen;
     struct lifetime life;
     struct loop_timer *timer;
     struct lifetime_work work, turn;               /* settles; the same in its turn among those that give much to do */

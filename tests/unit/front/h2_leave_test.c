@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "lib/tap.h"
 
 /*
@@ -52,7 +53,58 @@ static void test_leaves_when_timer_is_due(struct kit *k)
         leave_when_timer_is_due(k, total);
 }
 
+/* Whole answers, until a part of one stays with us. */
+static bool fill_kernels(struct kit *k)
+{
+    enum { ANSWER = 60000, PART = 20000, MOST = 200 };
+    size_t before = front_memory(k->w.front);
+
+    for (unsigned i = 0; i < MOST; i++) {
+        struct held *h = &k->held[k->n_held];
+
+        kit_get(k, "/x");
+        kit_held(k, k->n_held + 1);
+        exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, ANSWER});
+        kit_pump(h, 0, ANSWER);
+        exchange_finish(h->x, NULL);
+        kit_settle(k);
+        if (front_memory(k->w.front) > before + PART)
+            return true;
+    }
+    return false;
+}
+
+/* Timers fire in real time, and what they find is judged by a clock that the test turns. */
+static void later(struct kit *k, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    for (int i = 0; i < 10; i++)
+        loop_run_once(k->w.loop, 10);
+}
+
+/* Nothing is asked any more, so that no stream tells that the rest is not taken. */
+static void test_takes_nothing(struct kit *k)
+{
+    k->w.opts.idle_timeout_ms = 20;
+    k->w.opts.linger_timeout_ms = 10;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, true);
+    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE);
+    kit_flush(k);
+    kit_settle(k);
+    stream_pause(k->s, STREAM_PAUSE_LIMIT);
+    clock_fake(clock_us(), clock_wall_us());
+    ok(fill_kernels(k), "answered, and no more is taken than the kernels hold");
+    later(k, 25);
+    is_double(world_closed(&k->w, "idle_timeout"), 0, "who has asked is given time to read");
+    later(k, 25);
+    is_double(world_closed(&k->w, "idle_timeout"), 1, "who takes nothing of its answers is idle");
+    clock_real();
+    ok(world_empty(&k->w), "and does not stay");
+}
+
 static const struct kit_story stories[] = {
+    {"takes nothing", test_takes_nothing},
     {"leaves when the timer is due", test_leaves_when_timer_is_due},
 };
 
