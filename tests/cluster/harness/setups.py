@@ -113,16 +113,20 @@ def _upgrade(name, old, new, skewed, files="test_upgrade.py"):
 
 
 def all_setups():
-    """Every one, the one that the whole suite is run on first, then those that take longest."""
+    """Every one, those that take longest first."""
     return [
-        Setup("1.33+1.34", _two("1.33.13", "1.34.4", [GOAWAY], [GOAWAY]), skew.device_classes("cp-a"), EVERYTHING, addresses="static",
-              core=False, traits=["claims", "goaway"]),
         Setup("kubeadm", [NodeSpec(n, "1.34.4") for n in ("cp-1", "cp-2", "cp-3")], skew.device_classes("cp-1"), ("test_kubeadm.py",),
               core=False, upgrade="1.35.0", controllers="1.34.4", kubectl=["1.34.4"], kubeadm=True),
-        Setup("stacked", [NodeSpec("cp-1", "1.34.4")], skew.device_classes("cp-1"), ("test_stacked.py",),
-              core=False, controllers="1.34.4", kubectl=["1.34.4"], kubeadm=True, traits=["stacked"]),
         Setup("kubelet", [NodeSpec("cp-1", "1.34.4")], skew.device_classes("cp-1"), ("test_kubelet.py",),
               core=False, controllers="1.34.4", kubelet=True),
+        Setup("1.33+1.34", _two("1.33.13", "1.34.4", [GOAWAY], [GOAWAY]), skew.device_classes("cp-a"), EVERYTHING, addresses="static",
+              core=False, traits=["claims", "goaway"]),
+        Setup("stories", _two("1.36.3", "1.37.0", [skew.NO_JOBS, GATE_OFF, QUICK_STOP], [GATE_OFF, QUICK_STOP]), skew.jobs("cp-a"), ("test_stories.py", "test_layouts.py"),
+              core=False, controllers="1.36.3", scheduler=True),
+        _upgrade("upgrade", "1.33.13", "1.34.4", skew.device_classes),
+        _upgrade("pinned", "1.33.13", "1.34.4", skew.device_classes, "test_pinned.py"),
+        Setup("stacked", [NodeSpec("cp-1", "1.34.4")], skew.device_classes("cp-1"), ("test_stacked.py",),
+              core=False, controllers="1.34.4", kubectl=["1.34.4"], kubeadm=True, traits=["stacked"]),
         Setup("1.24+1.24", _two("1.24.17", "1.24.17", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.24.17", "1.33.13"]),
         Setup("1.25+1.25", _two("1.25.0", "1.25.0", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
         Setup("1.26+1.26", _two("1.26.15", "1.26.15", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
@@ -136,8 +140,6 @@ def all_setups():
         Setup("1.36+1.37-off", _two("1.36.3", "1.37.0", [GATE_OFF], [GATE_OFF]), skew.taint_rules("cp-a"), traits=["same version"]),
         Setup("1.33+1.36+1.37", [NodeSpec("cp-a", "1.33.13"), NodeSpec("cp-b", "1.36.3"), NodeSpec("cp-c", "1.37.0")],
               skew.migrations("cp-a", "cp-b")),
-        Setup("stories", _two("1.36.3", "1.37.0", [skew.NO_JOBS, GATE_OFF, QUICK_STOP], [GATE_OFF, QUICK_STOP]), skew.jobs("cp-a"), ("test_stories.py", "test_layouts.py"),
-              core=False, controllers="1.36.3", scheduler=True),
         Setup("stories-1.33", _two("1.33.13", "1.34.4", [skew.NO_JOBS]), skew.jobs("cp-a"), ("test_stories.py",),
               core=False, controllers="1.33.13"),
         Setup("callers", [_with_words("cp-a", "1.33.13", WORDS), _with_words("cp-b", "1.34.4", OTHER_WORDS)],
@@ -150,9 +152,7 @@ def all_setups():
                        NodeSpec("cp-b", "1.36.3", [QUICK_STOP, "--peer-advertise-ip=192.0.2.99", "--peer-advertise-port=1"], bare=True),
                        NodeSpec("cp-c", "1.37.0", [QUICK_STOP], bare=True)],
               skew.migrations("cp-a", "cp-b"), ("test_gate.py",), core=False),
-        _upgrade("upgrade", "1.33.13", "1.34.4", skew.device_classes),
         _upgrade("upgrade-1.37", "1.36.3", "1.37.0", skew.migrations),
-        _upgrade("pinned", "1.33.13", "1.34.4", skew.device_classes, "test_pinned.py"),
         _upgrade("soak", "1.33.13", "1.34.4", skew.device_classes, "test_soak.py"),
     ]
 
