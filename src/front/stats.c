@@ -66,8 +66,8 @@ static void declare_connections(struct front_stats *s, struct metrics *m)
 {
     static const double bounds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10};
 
-    s->accepted =
-        metric_single(m, METRIC_COUNTER, "mvproxy_front_connections_total", "Client connections that were accepted.");
+    s->accepted = metric_single(m, METRIC_COUNTER, "mvproxy_front_accepted_connections_total",
+                                "Client connections that were accepted.");
     s->open = metric_single(m, METRIC_GAUGE, "mvproxy_front_connections",
                             "Client connections, handshakes included, tunnels not.");
     s->fresh = metric_single(m, METRIC_GAUGE, "mvproxy_front_connections_fresh",

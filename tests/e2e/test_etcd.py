@@ -130,7 +130,7 @@ def test_forged_records(world):
     world.proxies["b"].stop()  # it may dial all of loopback
     mark = a.reload({"peer-allowed-cidrs": ["127.0.0.2/32"]})
     a.await_log('"Reloaded"', mark)
-    before = a.metric("mvproxy_front_connections_total")
+    before = a.metric("mvproxy_front_accepted_connections_total")
     v4, v6, own = traps[0].port, traps[-1].port, a.address[1]
     places = [("127.0.0.1", v4), ("127.1.2.3", v4), ("0.0.0.0", v4), ("::1", v6), ("::", v6), ("::ffff:127.0.0.1", v4), ("::127.0.0.1", v4), ("127.0.0.1", own),
               ("::ffff:127.0.0.1", own), ("127.0.0.3", other_port.port), ("169.254.169.254", 80), ("::ffff:169.254.169.254", 80), ("fe80::1", 443), ("ff02::1", 443),
@@ -145,7 +145,7 @@ def test_forged_records(world):
         for name in names:
             check(name in a.get("/")[1], name, "is not known")
         equal([t.visits for t in (*traps, other_port)], [0] * (len(traps) + 1), "visits")
-        equal(a.metric("mvproxy_front_connections_total"), before, "connections to our own listener")
+        equal(a.metric("mvproxy_front_accepted_connections_total"), before, "connections to our own listener")
         until(lambda: allowed.heard, "its greeting")
         check(allowed.heard[:2] == b"\x16\x03" and b"HTTP" not in allowed.heard and b"uthorization" not in allowed.heard, "it heard", allowed.heard)
         equal(world.ask("GET", "/api/v1/namespaces/default").status, 200, "a local resource meanwhile")

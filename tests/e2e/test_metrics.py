@@ -170,6 +170,18 @@ def test_certificates(world):
         equal(proxy.metric(name), before + counted, str(user))
 
 
+def test_openmetrics(world):
+    """who asks for OpenMetrics gets no family twice: there a counter's family has no _total, so a gauge must not have its name"""
+    proxy = world.proxies["a"]
+    request = urllib.request.Request("http://%s/metrics" % proxy.admin, headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    with urllib.request.urlopen(request, timeout=fixture.PATIENCE) as answer:
+        check(answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0"), answer.headers["Content-Type"])
+        text = answer.read().decode()
+    named = re.findall("^# TYPE ([^ ]+) ", text, re.M)
+    equal(sorted(named), sorted(set(named)), "families")
+    check(len(named) > 50 and text.endswith("# EOF\n"), "all of them", len(named))
+
+
 def test_gzip(world):
     """who accepts gzip gets the same samples in a fraction of the bytes"""
     proxy = world.proxies["a"]
@@ -296,7 +308,7 @@ def accounts(samples):
         return here(labels) and labels["state"] == "dialling"
     requests = [(labels, value) for name, labels, value in samples if name == "apiserver_request_total"]
     others = {
-        "mvproxy_front_closed_total": total(samples, "mvproxy_front_connections_total") - total(samples, "mvproxy_front_connections"),
+        "mvproxy_front_closed_total": total(samples, "mvproxy_front_accepted_connections_total") - total(samples, "mvproxy_front_connections"),
         "apiserver_request_total": total(samples, "mvproxy_front_requests_total") - total(samples, "mvproxy_front_requests_in_flight"),
         "mvproxy_request_duration_seconds": sum(value for labels, value in requests if labels["verb"] not in ("WATCH", "CONNECT")),
         "mvproxy_resource_requests_total": sum(value for labels, value in requests if labels["resource"] and labels["code"] not in UNHEARD),
@@ -317,7 +329,7 @@ SUMMED = {"mvproxy_front_closed_total", "apiserver_request_total", "mvproxy_requ
 def test_disjoint(world):
     """no value of a label counts what another one of its family counts too: together they are as many as happened"""
     proxy = world.proxies["a"]
-    equal([labels for name, labels, _ in scrape(proxy) if name == "mvproxy_front_connections_total"], [{}], "labels")
+    equal([labels for name, labels, _ in scrape(proxy) if name == "mvproxy_front_accepted_connections_total"], [{}], "labels")
     for deed, names in DEEDS.items():
         before = scrape(proxy)
         undo = deed(world)

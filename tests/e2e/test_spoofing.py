@@ -159,7 +159,7 @@ def test_forged_addresses(world):
     except OSError:
         trap6 = trap  # this host has no IPv6: such an address leads nowhere anyway
     own = world.proxies["a"].address[1]
-    before = proxy.metric("mvproxy_front_connections_total")
+    before = proxy.metric("mvproxy_front_accepted_connections_total")
     addresses = ["127.0.0.1:%d" % trap.port, "localhost:%d" % trap.port, "0.0.0.0:%d" % trap.port, "127.1.2.3:%d" % trap.port, "[::1]:%d" % trap6.port,
                  "[::]:%d" % trap6.port, "[::ffff:127.0.0.1]:%d" % trap.port, "[::127.0.0.1]:%d" % trap.port, "127.0.0.1:%d" % own,
                  "169.254.169.254:80", "[::ffff:169.254.169.254]:80", "[fe80::1]:443", "224.0.0.1:80", "255.255.255.255:80",
@@ -177,7 +177,7 @@ def test_forged_addresses(world):
         world.ask("GET", CLASSES)
         world.ask("GET", "/apis", headers={"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"})
     equal((trap.visits, trap6.visits), (0, 0), "visits")
-    equal(proxy.metric("mvproxy_front_connections_total") - before, 6, "connections to mvproxy, which are ours")
+    equal(proxy.metric("mvproxy_front_accepted_connections_total") - before, 6, "connections to mvproxy, which are ours")
     check(world.ask("GET", CLASSES).status in (404, 503), "an answer from nowhere")
     equal(world.ask("GET", "/api/v1/namespaces/default").status, 200, "a local resource meanwhile")
     for lease in leases:

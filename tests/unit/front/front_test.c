@@ -565,7 +565,7 @@ static void test_bad_handshake(struct world *w)
     respond_whole(w, 200, "ok");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
-    is_double(world_metric(w, "mvproxy_front_connections_total", NULL), 3, "three came");
+    is_double(world_metric(w, "mvproxy_front_accepted_connections_total", NULL), 3, "three came");
     is_double(world_metric(w, "mvproxy_front_handshake_seconds", NULL), 1, "one got in");
 }
 
