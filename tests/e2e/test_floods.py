@@ -113,7 +113,7 @@ def test_connections_without_a_byte(world):
 def test_half_open_handshakes(world):
     """half-open handshakes: the oldest make room, nobody else notices"""
     proxy = world.proxies["a"]
-    before, accepted = closed(proxy, "crowded_out"), metric(proxy, "connections_total")
+    before, accepted = closed(proxy, "crowded_out"), metric(proxy, "accepted_connections_total")
 
     def surplus_is_closed():
         check(metric(proxy, "connections_fresh") <= FRESH, "more than the budget")
@@ -121,7 +121,7 @@ def test_half_open_handshakes(world):
 
     under(world, "half-open handshakes", Flood(lambda: crowd.half_open(proxy, SIZE), FULL), BASE_BYTES + FRESH * FRESH_BYTES, surplus_is_closed)
     equal(closed(proxy, "client_limit"), 0, "nobody was refused")
-    check(metric(proxy, "connections_total") - accepted >= SIZE, "all were accepted")
+    check(metric(proxy, "accepted_connections_total") - accepted >= SIZE, "all were accepted")
 
 
 def test_hellos(world):
