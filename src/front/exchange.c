@@ -55,13 +55,13 @@ void exchange_begin(struct exchange *x)
 {
     x->sink = NULL;
     x->sink_arg = NULL;
-    x->started_us = clock_us();
+    x->started_us = x->awaited_us = clock_us();
+    x->awaited_bytes = 0;
     x->request_bytes = x->response_bytes = 0;
     x->answer = (struct http_body){HTTP_BODY_NONE, 0};
     x->bodyless = x->sent_away = false;
     x->doom_reason = NULL;
     x->behind = 0;
-    exchange_await_body(x);
     move(x, EXCHANGE_ASKED);
 }
 

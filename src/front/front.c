@@ -127,26 +127,34 @@ static bool may_end(const struct front_conn *fc)
     return is_between_requests(fc) && stream_unacknowledged(fc->stream) == 0 && stream_is_quiet(fc->stream);
 }
 
-/*
- * Who asks now and then and keeps many connections must not keep others out: one that is idle, of an address that has
- * more than its share, makes room. Who is looked at and may stay comes last next time.
- */
-static bool end_idle(struct front *f)
+/* Who has more than his share, and may go. Who is looked at and may stay comes last next time. */
+static bool end_one(struct front *f, struct list *among, struct front_conn *(*conn_of)(struct list_node *),
+                    bool (*may_go)(const struct front_conn *))
 {
-    struct list *idle = &f->host.idle;
     struct list_node *n;
-    size_t looks = idle->count < FULL_SEARCHED ? idle->count : FULL_SEARCHED;
+    size_t looks = among->count < FULL_SEARCHED ? among->count : FULL_SEARCHED;
 
-    for (; looks > 0 && (n = list_pop_front(idle)) != NULL; looks--) {
-        struct front_conn *fc = list_entry(n, struct front_conn, idle);
+    for (; looks > 0 && (n = list_pop_front(among)) != NULL; looks--) {
+        struct front_conn *fc = conn_of(n);
 
-        list_push_back(idle, n);
-        if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections) && may_end(fc)) {
+        list_push_back(among, n);
+        if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections) && may_go(fc)) {
             front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
             return true;
         }
     }
     return false;
+}
+
+static struct front_conn *idle_conn(struct list_node *n)
+{
+    return list_entry(n, struct front_conn, idle);
+}
+
+/* Who asks now and then and keeps many connections must not keep others out: one that is idle makes room. */
+static bool end_idle(struct front *f)
+{
+    return end_one(f, &f->host.idle, idle_conn, may_end);
 }
 
 /* Nor who never asks. Whoever has just come is given the time to. */
@@ -161,27 +169,20 @@ static bool end_silent(struct front *f)
     return true;
 }
 
-/*
- * Nor who asks much and drips the bodies. One that waits for its answer, reads one, or watches is none of these. Who is
- * looked at comes last next time.
- */
+static struct front_conn *any_conn(struct list_node *n)
+{
+    return list_entry(n, struct front_conn, node);
+}
+
+static bool drips(const struct front_conn *fc)
+{
+    return fc->ops != NULL && fc->ops->drips(fc->protocol);
+}
+
+/* Nor who asks much and drips the bodies. One that waits for its answer, reads one, or watches is none of these. */
 static bool end_dripping(struct front *f)
 {
-    struct list *all = &f->host.conns;
-    struct list_node *n;
-    size_t looks = all->count < FULL_SEARCHED ? all->count : FULL_SEARCHED;
-
-    for (; looks > 0 && (n = list_pop_front(all)) != NULL; looks--) {
-        struct front_conn *fc = list_entry(n, struct front_conn, node);
-
-        list_push_back(all, n);
-        if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections) && fc->ops != NULL &&
-            fc->ops->drips(fc->protocol)) {
-            front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
-            return true;
-        }
-    }
-    return false;
+    return end_one(f, &f->host.conns, any_conn, drips);
 }
 
 static void make_place(void *arg)
