@@ -528,7 +528,7 @@ void peers_lease_says(struct peers *p, struct slice id, enum peer_lease which, c
     report(p, peer, peer_set_tag(peer, which, l->discovery));
 }
 
-static bool says_other(const struct peer *peer, enum peer_lease which, const struct lease *l)
+static bool was_written(const struct peer *peer, enum peer_lease which, const struct lease *l)
 {
     return !slice_eq(l->discovery, slice_str(peer->tags[which])) ||
            !slice_eq(cut_address(l), slice_str(peer->said_addresses[which]));
@@ -542,7 +542,7 @@ enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct 
     if (peer != NULL)
         peer->other_us = l->renew_us;
     if (!moved)
-        return seen && says_other(peer, which, l) ? PEERS_OTHER_WRITTEN : PEERS_OTHER_LEFT;
+        return seen && was_written(peer, which, l) ? PEERS_OTHER_WRITTEN : PEERS_OTHER_LEFT;
     if (peer->other_ms == 0) {
         peer->other_ms = loop_now_ms(p->o.loop);
         report(p, peer, PEER_CHANGED_RHYTHM);

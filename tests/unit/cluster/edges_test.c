@@ -190,17 +190,25 @@ static void never_lapses_on_the_way_back(uint64_t at_ms, int64_t clock_us)
     world_end(&w);
 }
 
+enum { HOLDER_BYTES = 80 };
+
+/* How the Lease of cp-b is called in 1.26, and who holds it. */
+static void name_in_126(char older[SERVER_ID_BYTES_126], char holder[HOLDER_BYTES])
+{
+    ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
+    (void)snprintf(holder, HOLDER_BYTES, "%s_process-2", older);
+}
+
 /* Its later Lease says no address, and counts until it has been silent for longer than a client waits. */
 static void found_on_the_way_back(void)
 {
     struct world w;
     struct kube_server *b;
-    char older[SERVER_ID_BYTES_126], holder[80];
+    char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES];
     struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
     unsigned lost = 0;
 
-    ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
-    (void)snprintf(holder, sizeof(holder), "%s_process-2", older);
+    name_in_126(older, holder);
     world_init(&w, WORLD_BASE);
     b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     kube_set_unadvertised(b);
@@ -236,13 +244,12 @@ static void found_behind_a_clock_that_was_ahead(void)
 {
     struct world w;
     struct kube_server *b;
-    char older[SERVER_ID_BYTES_126], holder[80], own[80];
+    char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES], own[80];
     struct kube_lease before = {
         .name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
     struct kube_lease l = {.hostname = "cp-b", .holder = own, .address = "10.0.0.2:6443", .duration_s = 3600};
 
-    ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
-    (void)snprintf(holder, sizeof(holder), "%s_process-2", older);
+    name_in_126(older, holder);
     world_init(&w, WORLD_BASE);
     b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     (void)snprintf(own, sizeof(own), "%s_mvproxy", kube_id(b));
@@ -286,11 +293,10 @@ static void found_after_an_upgrade(bool renews)
 {
     struct world w;
     struct kube_server *b;
-    char older[SERVER_ID_BYTES_126], holder[80];
+    char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES];
     struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
 
-    ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
-    (void)snprintf(holder, sizeof(holder), "%s_process-2", older);
+    name_in_126(older, holder);
     world_init(&w, WORLD_BASE);
     b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     kube_pause_renewal(b, true);
@@ -317,11 +323,10 @@ static void found_before_a_renewal(void)
 {
     struct world w;
     struct kube_server *b;
-    char older[SERVER_ID_BYTES_126], holder[80];
+    char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES];
     struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
 
-    ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
-    (void)snprintf(holder, sizeof(holder), "%s_process-2", older);
+    name_in_126(older, holder);
     world_init(&w, WORLD_BASE);
     b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     kube_set_unadvertised(b);
