@@ -136,12 +136,23 @@ class Machine:
                 "bash", "-euo", "pipefail", "-c", script]
 
     def run(self, script, check=True, timeout=240):
-        """What a shell script there writes to both outputs; CommandFailed if its status is not 0."""
-        done = subprocess.run(self._argv(script), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=timeout, check=False)
+        """What a shell script there writes to both outputs; CommandFailed if its status is not 0, or it takes longer than timeout (seconds)."""
+        try:
+            done = subprocess.run(self._argv(script), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired as error:
+            said = (error.stdout or b"").decode("utf-8", "replace")
+            raise CommandFailed("on %s: not done in %d s\n$ %s\n%s\n%s" % (
+                self.name, timeout, script, said[-4000:], self._processes())) from error
         if check and done.returncode != 0:
             raise CommandFailed("on %s: status %d\n$ %s\n%s" % (self.name, done.returncode, script, done.stdout[-4000:]))
         return done.stdout
+
+    def _processes(self):
+        """Who waits there, and for what, while something takes too long; with what the service manager said last."""
+        asked = subprocess.run(self._argv("ps -e -o pid,ppid,stat,etimes,wchan:24,args --forest; journalctl --no-pager -n 40"),
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+        return asked.stdout
 
     def write(self, path, text, mode=0o644):
         """A file there."""
