@@ -69,6 +69,15 @@ static void on_polled(void *arg, struct server *s, bool ok, bool changed)
     }
 }
 
+/* Who hangs fails no request, so nobody else tells of it in time. What it says of itself decides. */
+static void on_silent(void *arg, struct server *s)
+{
+    struct cluster *c = arg;
+
+    if (s->o.peer == NULL)
+        readiness_invalidate(c->readiness);
+}
+
 static void on_schemas(void *arg)
 {
     struct cluster *c = arg;
@@ -94,6 +103,7 @@ struct server *cluster_new_server(struct cluster *c, struct peer *peer)
         .changes = c->o.changes,
         .servers = servers,
         .polled = on_polled,
+        .silent = on_silent,
         .schemas_changed = on_schemas,
         .arg = c,
     };

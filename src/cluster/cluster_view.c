@@ -23,6 +23,7 @@ static void take_pulse(struct cluster_server *s, const struct server *from)
     pulse_look(from == NULL ? NULL : from->pulse, &v);
     s->answers = v.state;
     s->refuses = v.refuses;
+    s->hangs = v.hangs;
     s->answers_ms = v.age_ms;
     s->version = v.says->binary;
     s->emulated = v.says->emulated;

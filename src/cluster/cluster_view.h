@@ -28,6 +28,7 @@ struct cluster_server {
 
     enum pulse_state answers;
     bool refuses;                             /* PULSE_UNREACHABLE: there is an answer, 5xx */
+    bool hangs;                               /* PULSE_UNREACHABLE: there is none, nor an error */
     uint64_t answers_ms;                      /* for how long it has answered, or not */
     const char *version, *emulated, *mvproxy; /* "" if not known */
     bool has_mvproxy;

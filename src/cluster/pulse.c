@@ -253,6 +253,7 @@ void pulse_look(const struct pulse *p, struct pulse_view *out)
         .age_ms = p->state == PULSE_UNKNOWN ? 0 : loop_now_ms(p->loop) - (back ? p->seen_ms : p->since_ms),
         .failure = fails ? p->failure.text : NULL,
         .refuses = fails && p->kind == FAILURE_REFUSED,
+        .hangs = fails && p->kind == FAILURE_LATE,
         .last_failure = err_is_set(&p->failure) ? p->failure.text : NULL,
         .last_failure_ms = loop_now_ms(p->loop) - (fails ? p->failure_since_ms : p->failed_ms),
         .says = &p->says,

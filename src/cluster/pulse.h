@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Probes whether a server answers, by requesting its /version twice a second, which also tells its version. A server
- * that dies or hangs is noticed within two seconds, shown to operators, and its discovery polled again. Routing does
- * not depend on it: the origin's health (back/health.h) is judged by clients' requests. Where those, or polls of its
- * discovery, know better than the last probe, the next one is sent at once.
+ * that dies or hangs is noticed within two seconds, shown to operators, and its discovery polled again; the local one
+ * is asked whether it is ready (readiness.h). Routing follows none of these probes: a peer's health (back/health.h) is
+ * judged by clients' requests, the local server's by its readiness. Where requests, or polls of its discovery, know
+ * better than the last probe, the next one is sent at once.
  *
  *   UNKNOWN ──an answer──► ANSWERS ──no answer, or 5xx──► UNREACHABLE ──an answer──► ANSWERS
  */
@@ -58,6 +59,7 @@ struct pulse_view {
     uint64_t age_ms;            /* for how long it has been in this state; 0 if UNKNOWN */
     const char *failure;        /* UNREACHABLE: why */
     bool refuses;               /* UNREACHABLE: there is an answer, 5xx */
+    bool hangs;                 /* UNREACHABLE: there is none, nor an error */
     const char *last_failure;   /* the last failure, however long ago; NULL: none */
     uint64_t last_failure_ms;   /* its age; UNREACHABLE: for how long with this failure */
     const struct version *says; /* the last version told; empty texts if none */

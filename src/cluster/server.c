@@ -40,7 +40,7 @@ static void say_pulse(struct server *s, const struct pulse_view *v, enum pulse_s
         s->said = *v->says;
 }
 
-/* Discovery is polled as well: what is believed of it hangs on that, and on nothing that a pulse says. */
+/* What is believed and where requests go hangs on nothing that a pulse says: it has those asked who decide that. */
 static void on_pulse(void *arg, enum pulse_state before)
 {
     struct server *s = arg;
@@ -51,6 +51,8 @@ static void on_pulse(void *arg, enum pulse_state before)
     /* That it answers as long as anybody has asked is no news. */
     if (before != PULSE_UNKNOWN || v.state == PULSE_UNREACHABLE)
         refresh_trigger(s->discovery, REFRESH_PULSE);
+    if (v.state == PULSE_UNREACHABLE)
+        s->o.silent(s->o.arg, s);
 }
 
 static size_t servers(void *arg)

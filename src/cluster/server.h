@@ -24,6 +24,8 @@ struct server_opts {
     size_t (*servers)(void *arg); /* number of servers that are probed */
     /* As refresh_opts.on_end. */
     void (*polled)(void *arg, struct server *s, bool ok, bool changed);
+    /* It no longer answers probes. */
+    void (*silent)(void *arg, struct server *s);
     void (*schemas_changed)(void *arg);
     void *arg;
 };

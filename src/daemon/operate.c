@@ -38,6 +38,7 @@ static bool look_at_server(void *arg, const char *id, struct explain_server *out
             continue;
         *out = (struct explain_server){.answers = s->answers != PULSE_UNREACHABLE && s->address != NULL,
                                        .refuses = s->refuses,
+                                       .hangs = s->hangs,
                                        .error = s->error,
                                        .failing = s->failing || s->ejected,
                                        .error_ms = s->answers == PULSE_UNREACHABLE ? s->answers_ms : s->error_ms};

@@ -152,11 +152,12 @@ static const char *identity_of(const struct proxy *p, const struct explain_query
                : "cannot be passed on to a server";
 }
 
-static bool is_local_silent(const struct explain_query *q, const struct served *s)
+/* Requests fail there, and go elsewhere. Where it hangs they wait. */
+static bool is_local_gone(const struct explain_query *q, const struct served *s)
 {
     struct explain_server how;
 
-    return q->look != NULL && q->look(q->arg, served_local_id(s), &how) && !how.answers;
+    return q->look != NULL && q->look(q->arg, served_local_id(s), &how) && !how.answers && !how.hangs;
 }
 
 /*
@@ -181,15 +182,15 @@ static void foresee_failure(const struct explain_query *q, const struct served *
 }
 
 /*
- * A server that is known to hang, or to be gone, is still tried by the first requests; those that may be sent again end
- * at a peer all the same.
+ * A server that is known to be gone is still tried by the first requests; those that may be sent again end at a peer
+ * all the same.
  */
 static enum readiness_state local_state(const struct proxy *p, const struct explain_query *q, const struct served *s,
                                         bool repeatable)
 {
     enum readiness_state state = cluster_local_state(p->cluster);
 
-    return state == READINESS_READY && repeatable && is_local_silent(q, s) ? READINESS_UNREACHABLE : state;
+    return state == READINESS_READY && repeatable && is_local_gone(q, s) ? READINESS_UNREACHABLE : state;
 }
 
 static const char *why_withheld(const struct proxy *p, const struct route_query *rq, const struct route *r, bool away)
@@ -221,7 +222,7 @@ static void name_judges(const struct served *s, bool asserted, struct route *r)
 static void fail_over_discovery(const struct proxy *p, const struct explain_query *q, const struct route_query *rq,
                                 struct route *r)
 {
-    bool away = rq->failover && !rq->rerouted && (rq->local_state != READINESS_READY || is_local_silent(q, rq->served));
+    bool away = rq->failover && !rq->rerouted && (rq->local_state != READINESS_READY || is_local_gone(q, rq->served));
     const char *refused;
 
     if (r->action != ROUTE_HEAL && r->action != ROUTE_DISCOVERY)

@@ -20,6 +20,7 @@ struct explain_server {
     uint64_t error_ms;               /* how long ago; if `failing`: for how long with this error */
     bool failing;                    /* the error persists */
     bool refuses;                    /* it does not answer, but something there does, with 5xx: an mvproxy before it */
+    bool hangs;                      /* it does not answer, and takes requests: they wait there */
 };
 
 struct explain_query {

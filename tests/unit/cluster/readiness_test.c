@@ -6,20 +6,27 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "cluster/pulse.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
 enum { SOON_MS = 20, POLLS_MS = 3 * READINESS_POLL_MS };
 
-static void start(struct world *w, bool failover)
+static void start_with(struct world *w, bool failover, bool pulse)
 {
     world_init(w, WORLD_BASE);
+    w->opts.pulse = pulse;
     w->opts.local_failover = failover;
     (void)world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     world_start(w);
     ok(world_ready(w, 2000), "ready");
     is_int(cluster_local_state(w->cluster), READINESS_READY, "the local server, too");
     is_int(cluster_peers_answer(w->cluster), failover, "its peer could answer, if it may");
+}
+
+static void start(struct world *w, bool failover)
+{
+    start_with(w, failover, false);
 }
 
 static double active(struct world *w)
@@ -118,6 +125,24 @@ static void readyz_hangs(void)
     sim_run_ms(w.loop, READINESS_TIMEOUT_MS + POLLS_MS);
     is_state(&w, READINESS_READY, "now it is");
     ok(cluster_local_reachable(w.cluster, reason, sizeof(reason)), "for all to see");
+    world_end(&w);
+}
+
+/* It hangs, and nobody has asked it anything that could fail. */
+static void hangs_unasked(void)
+{
+    struct world w;
+
+    start_with(&w, true, true);
+    kube_sim(w.local)->fault = SIM_HANG;
+    sim_run_ms(w.loop, PULSE_INTERVAL_MS * 3 / 2 + PULSE_TIMEOUT_MS + READINESS_TIMEOUT_MS + SOON_MS);
+    is_state(&w, READINESS_UNREACHABLE, "peers answer soon");
+    kube_sim(w.local)->fault = SIM_FINE;
+    sim_run_ms(w.loop, READINESS_TIMEOUT_MS + POLLS_MS);
+    is_state(&w, READINESS_READY, "until it answers");
+    kube_forbid(w.local, "/version", 0);
+    sim_run_ms(w.loop, 10000);
+    is_state(&w, READINESS_READY, "that it does not tell its version is another matter");
     world_end(&w);
 }
 
@@ -241,6 +266,7 @@ int main(void)
     alone();
     restart_unseen();
     readyz_hangs();
+    hangs_unasked();
     nothing_happened();
     switched_off();
     no_longer_asked(true);

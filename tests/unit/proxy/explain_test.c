@@ -93,7 +93,7 @@ static void questions(void)
 static bool look(void *arg, const char *id, struct explain_server *out)
 {
     (void)arg;
-    *out = (struct explain_server){"live, does not answer", false, "reset", 2500, false, false};
+    *out = (struct explain_server){"live, does not answer", false, "reset", 2500, false, false, false};
     return strcmp(id, "apiserver-b") == 0;
 }
 
@@ -110,9 +110,18 @@ static bool refuses(void *arg, const char *id, struct explain_server *out)
 static bool silent(void *arg, const char *id, struct explain_server *out)
 {
     (void)arg;
-    *out =
-        (struct explain_server){"local, does not answer", strcmp(id, "apiserver-a") != 0, "reset", 2500, false, false};
+    *out = (struct explain_server){
+        "local, does not answer", strcmp(id, "apiserver-a") != 0, "reset", 2500, false, false, false};
     return true;
+}
+
+/* It takes requests, and says nothing. */
+static bool hangs(void *arg, const char *id, struct explain_server *out)
+{
+    bool known = silent(arg, id, out);
+
+    out->hangs = !out->answers;
+    return known;
 }
 
 /* A decision says where a request goes; whether the client gets an answer there is another matter. */
@@ -170,6 +179,34 @@ static void unread(void)
     ok(strstr(buf_slice(&out).p, "\"action\":\"refuse\",\"row\":\"unknown-peer\"") != NULL &&
            strstr(buf_slice(&out).p, "\"candidates\":[{\"server\":\"cp-b\"") != NULL,
        "whoever may have it: %s", buf_slice(&out).p);
+    buf_free(&out);
+    world_close(&w);
+}
+
+/* Who asks the local server while it hangs waits there, until it counts as unreachable. */
+static void hanging(void)
+{
+    static const char *const paths[] = {PODS, "/apis"};
+    struct explain_query q = {"GET", NULL, NULL, false, NULL, NULL, NULL, NULL, NULL};
+    struct err err;
+    struct world w;
+    struct buf out;
+
+    world_init(&w, 1);
+    w.fails_over = true;
+    world_start(&w);
+    buf_init(&out, 1 << 16);
+    for (size_t i = 0; i < 2 * ROWS(paths); i++) {
+        bool gone = i % 2 == 0;
+
+        q.target = paths[i / 2];
+        q.look = gone ? silent : hangs;
+        buf_reset(&out);
+        ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0') &&
+               (strstr(buf_slice(&out).p, "\"answered\":true") != NULL) == gone &&
+               (strstr(buf_slice(&out).p, "\"candidates\":[]") == NULL) == gone,
+           "%s, and it %s: %s", q.target, gone ? "is gone" : "hangs", buf_slice(&out).p);
+    }
     buf_free(&out);
     world_close(&w);
 }
@@ -405,6 +442,7 @@ int main(void)
     questions();
     unanswered();
     unread();
+    hanging();
     judges();
     away();
     unauthorized();
