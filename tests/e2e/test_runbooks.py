@@ -48,8 +48,10 @@ def run(world, alert):
     with contextlib.suppress(FileNotFoundError):
         os.unlink(BUNDLE)
     for line in named(alert):
-        got = ctl(world, *shlex.split(line))
-        text += "$ mvproxyctl %s\n%s%s" % (line, got[1], got[2])
+        asked, _, narrowed = line.partition(" | ")
+        got = ctl(world, *shlex.split(asked))
+        out = subprocess.run(shlex.split(narrowed), input=got[1], stdout=subprocess.PIPE, text=True, check=True).stdout if narrowed else got[1]
+        text += "$ mvproxyctl %s\n%s%s" % (line, out, got[2])
     return text
 
 
