@@ -25,9 +25,24 @@ struct resource {
     struct list entries; /* who asked last first */
 };
 
+/* The entries that somebody has in one pool. */
+struct share {
+    struct list_node node; /* in by_count[rank] of the pool, if it has any */
+    size_t rank;
+    struct list entries; /* who asked last first */
+};
+
+/* Whoever made up the names: the user if he is known, else the client's address. */
+struct source {
+    char key[1 + TEXT_BYTES + 1]; /* its place in the map */
+    size_t entries;               /* in all pools; none: it is freed */
+    struct share in[ASKERS_POOLS];
+};
+
 struct entry {
-    struct list_node node; /* in its resource */
+    struct list_node node, node_in_share, node_in_pool;
     struct resource *resource;
+    struct source *source;
     char *key;                     /* its place in the map */
     struct slice user_agent, user; /* in it */
     char address[ADDRESS_BYTES];   /* of the last request; no NUL where it fills it */
@@ -36,14 +51,17 @@ struct entry {
 
 struct pool {
     struct list resources; /* the one asked for last first */
-    size_t entries;
+    struct list entries;   /* who asked last first */
+    /* Shares by how many entries they have (the last: or more), the one that changed last first. */
+    struct list by_count[LIMIT_ASKERS + 1];
+    size_t most;        /* none above it has shares */
     bool forgot;        /* resources; the last one of them was asked for at: */
     uint64_t forgot_ms; /* clock_ms() */
 };
 
 struct askers {
     struct pool pools[ASKERS_POOLS];
-    struct strmap *resources, *entries;
+    struct strmap *resources, *entries, *sources;
     uint64_t began_ms, forgotten;
 };
 
@@ -79,27 +97,80 @@ static struct asked sum(const struct hours *h)
     return all;
 }
 
+static bool is_silent(const struct hours *h)
+{
+    return clock_ms() / HOUR_MS - h->newest >= ASKERS_HOURS;
+}
+
 /* ---- what is kept ---- */
 
 struct askers *askers_new(void)
 {
     struct askers *a = must_zalloc(sizeof(*a));
 
-    for (size_t i = 0; i < ASKERS_POOLS; i++)
+    for (size_t i = 0; i < ASKERS_POOLS; i++) {
         list_init(&a->pools[i].resources);
+        list_init(&a->pools[i].entries);
+        for (size_t k = 0; k <= LIMIT_ASKERS; k++)
+            list_init(&a->pools[i].by_count[k]);
+    }
     a->resources = strmap_new();
     a->entries = strmap_new();
+    a->sources = strmap_new();
     a->began_ms = clock_ms();
-    if (a->resources == NULL || a->entries == NULL)
+    if (a->resources == NULL || a->entries == NULL || a->sources == NULL)
         abort();
     return a;
+}
+
+static void rank(struct pool *p, struct share *s)
+{
+    if (list_linked(&s->node))
+        list_remove(&p->by_count[s->rank], &s->node);
+    s->rank = s->entries.count < LIMIT_ASKERS ? s->entries.count : LIMIT_ASKERS;
+    if (s->rank > 0)
+        list_push_front(&p->by_count[s->rank], &s->node);
+    p->most = s->rank > p->most ? s->rank : p->most;
+}
+
+static void source_free_if_unused(struct askers *a, struct source *s)
+{
+    if (s->entries > 0)
+        return;
+    (void)strmap_remove(a->sources, slice_str(s->key));
+    mem_free(s);
+}
+
+/* The caller frees the source if that was its last entry. */
+static void take_from_pool(struct askers *a, struct entry *e)
+{
+    struct pool *p = &a->pools[e->resource->pool];
+    struct share *s = &e->source->in[e->resource->pool];
+
+    list_remove(&p->entries, &e->node_in_pool);
+    list_remove(&s->entries, &e->node_in_share);
+    e->source->entries--;
+    rank(p, s);
+}
+
+static void put_into_pool(struct askers *a, struct entry *e, struct source *source)
+{
+    struct pool *p = &a->pools[e->resource->pool];
+    struct share *s = &source->in[e->resource->pool];
+
+    e->source = source;
+    list_push_front(&p->entries, &e->node_in_pool);
+    list_push_front(&s->entries, &e->node_in_share);
+    source->entries++;
+    rank(p, s);
 }
 
 static void drop_entry(struct askers *a, struct entry *e)
 {
     (void)strmap_remove(a->entries, slice_str(e->key));
     list_remove(&e->resource->entries, &e->node);
-    a->pools[e->resource->pool].entries--;
+    take_from_pool(a, e);
+    source_free_if_unused(a, e->source);
     mem_free(e->key);
     mem_free(e);
 }
@@ -125,6 +196,7 @@ void askers_free(struct askers *a)
             drop_resource(a, list_entry(n, struct resource, node));
     strmap_free(a->resources);
     strmap_free(a->entries);
+    strmap_free(a->sources);
     mem_free(a);
 }
 
@@ -134,21 +206,28 @@ static void forget_resource(struct pool *p, uint64_t last_ms)
     p->forgot = true;
 }
 
-/* Whoever asks for one resource in many names takes no room from who asks for others. */
+static struct entry *oldest_of_most(struct pool *p)
+{
+    struct list_node *share, *last;
+
+    while (p->most > 0 && p->by_count[p->most].count == 0)
+        p->most--;
+    share = list_last(&p->by_count[p->most]);
+    must_hold(share != NULL); /* somebody has the entries that are too many */
+    last = list_last(&list_entry(share, struct share, node)->entries);
+    must_hold(last != NULL);
+    return list_entry(last, struct entry, node_in_share);
+}
+
+/* Whoever asks in many names takes no room from others; who is not told of any more makes room first. */
 static void forget_entry(struct askers *a, struct pool *p)
 {
-    struct resource *most = NULL;
-    struct list_node *last;
+    struct list_node *last = list_last(&p->entries);
+    struct entry *e;
 
-    for (struct list_node *n = list_first(&p->resources); n != NULL; n = list_next(&p->resources, n)) {
-        struct resource *r = list_entry(n, struct resource, node);
-
-        if (most == NULL || r->entries.count >= most->entries.count)
-            most = r;
-    }
-    last = most == NULL ? NULL : list_last(&most->entries);
-    must_hold(last != NULL); /* somebody has the entries that are too many */
-    drop_entry(a, list_entry(last, struct entry, node));
+    must_hold(last != NULL);
+    e = list_entry(last, struct entry, node_in_pool);
+    drop_entry(a, is_silent(&e->hours) ? e : oldest_of_most(p));
     a->forgotten++;
 }
 
@@ -163,7 +242,7 @@ static void keep_bounds(struct askers *a, struct pool *p)
         a->forgotten += r->entries.count;
         drop_resource(a, r);
     }
-    while (p->entries > LIMIT_ASKERS)
+    while (p->entries.count > LIMIT_ASKERS)
         forget_entry(a, p);
 }
 
@@ -190,12 +269,30 @@ static struct resource *resource_of(struct askers *a, unsigned pool, struct slic
     return r;
 }
 
+/* Its askers count as the latest there, among themselves in their order. */
+static void move_entries(struct askers *a, struct resource *r, unsigned from, unsigned to)
+{
+    for (size_t left = r->entries.count; left > 0; left--) {
+        struct list_node *n = list_last(&r->entries);
+        struct entry *e;
+
+        must_hold(n != NULL);
+        e = list_entry(n, struct entry, node);
+        list_remove(&r->entries, n);
+        list_push_front(&r->entries, n);
+        r->pool = from;
+        take_from_pool(a, e);
+        r->pool = to;
+        put_into_pool(a, e, e->source);
+    }
+}
+
 static void move_to(struct askers *a, struct resource *r, unsigned pool)
 {
     list_remove(&a->pools[r->pool].resources, &r->node);
-    a->pools[r->pool].entries -= r->entries.count;
+    if (r->pool != pool)
+        move_entries(a, r, r->pool, pool);
     r->pool = pool;
-    a->pools[pool].entries += r->entries.count;
     list_push_front(&a->pools[pool].resources, &r->node);
 }
 
@@ -209,7 +306,31 @@ static struct slice bounded(struct slice text, char end)
     return slice_of(text.p, n);
 }
 
-static struct entry *entry_new(struct askers *a, struct resource *r, struct slice key)
+/* What `who` has of room is counted together. NULL: no memory. */
+static struct source *source_of(struct askers *a, const struct asker_who *who)
+{
+    struct slice user = bounded(who->user, '\n');
+    struct slice name = user.n > 0 ? user : bounded(who->address, '\n');
+    char key[sizeof(((struct source *)NULL)->key)] = {user.n > 0 ? 'u' : 'a'};
+    struct source *s;
+
+    if (name.n > 0)
+        memcpy(key + 1, name.p, name.n);
+    s = strmap_get(a->sources, slice_str(key));
+    if (s != NULL)
+        return s;
+    s = mem_zalloc(sizeof(*s));
+    if (s == NULL || !strmap_put(a->sources, slice_str(key), s, NULL)) {
+        mem_free(s);
+        return NULL;
+    }
+    memcpy(s->key, key, sizeof(key));
+    for (size_t i = 0; i < ASKERS_POOLS; i++)
+        list_init(&s->in[i].entries);
+    return s;
+}
+
+static struct entry *entry_new(struct askers *a, struct resource *r, struct source *source, struct slice key)
 {
     struct entry *e = mem_zalloc(sizeof(*e));
     struct slice rest;
@@ -227,11 +348,12 @@ static struct entry *entry_new(struct askers *a, struct resource *r, struct slic
     (void)slice_split(&rest, '\n', &e->user);
     e->resource = r;
     list_push_front(&r->entries, &e->node);
-    a->pools[r->pool].entries++;
+    put_into_pool(a, e, source);
     return e;
 }
 
-static void note_entry(struct askers *a, struct resource *r, const struct asker_who *who)
+/* The one that `who` says, made if there is none. NULL: no memory. */
+static struct entry *entry_of(struct askers *a, struct resource *r, struct source *source, const struct asker_who *who)
 {
     const struct slice parts[] = {slice_str(r->key), bounded(who->user_agent, ' '), bounded(who->user, '\n')};
     char text[KEY_BYTES];
@@ -242,13 +364,37 @@ static void note_entry(struct askers *a, struct resource *r, const struct asker_
         buf_append(&b, parts[i]);
         buf_append_char(&b, '\n');
     }
-    e = b.failed ? NULL : strmap_get(a->entries, buf_slice(&b));
-    if (e == NULL && !b.failed)
-        e = entry_new(a, r, buf_slice(&b));
-    if (e == NULL)
+    if (b.failed)
+        return NULL;
+    e = strmap_get(a->entries, buf_slice(&b));
+    return e == NULL ? entry_new(a, r, source, buf_slice(&b)) : e;
+}
+
+/* By token he may come from another address than before: then he counts there. */
+static void renew_entry(struct askers *a, struct entry *e, struct source *source)
+{
+    struct source *before = e->source;
+
+    list_remove(&e->resource->entries, &e->node);
+    list_push_front(&e->resource->entries, &e->node);
+    take_from_pool(a, e);
+    put_into_pool(a, e, source);
+    source_free_if_unused(a, before);
+}
+
+static void note_entry(struct askers *a, struct resource *r, const struct asker_who *who)
+{
+    struct source *source = source_of(a, who);
+    struct entry *e;
+
+    if (source == NULL)
         return; /* it counts all the same */
-    list_remove(&r->entries, &e->node);
-    list_push_front(&r->entries, &e->node);
+    e = entry_of(a, r, source, who);
+    if (e == NULL) {
+        source_free_if_unused(a, source);
+        return;
+    }
+    renew_entry(a, e, source);
     count_request(&e->hours, r->hours.last_ms);
     memset(e->address, 0, sizeof(e->address));
     if (who->address.n > 0)

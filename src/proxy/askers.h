@@ -2,8 +2,9 @@
 /*
  * Counts who asked for which resource in the last hours, and how often, in pools with separate limits. A pool holds
  * LIMIT_ASKERS_RESOURCES resources; beyond that the one whose last request is oldest is forgotten. It holds
- * LIMIT_ASKERS askers (combinations of resource, user agent and user); beyond that the resource with most askers loses
- * the one whose last request is oldest, while its own count of requests stays.
+ * LIMIT_ASKERS askers (combinations of resource, user agent and user); beyond that one is forgotten, while the
+ * resource's count of requests stays: one who has been silent for ASKERS_HOURS, else, of the user with most of them,
+ * the one whose last request is oldest. Where mvproxy does not know the user, all from one address count as one.
  */
 #ifndef MVPROXY_PROXY_ASKERS_H
 #define MVPROXY_PROXY_ASKERS_H

@@ -254,10 +254,11 @@ static void test_room(void)
     flood(i, INSIGHT_OLD, "things");
     askers_count(insight_askers(i), &thing, &asked);
     is_u64(asked.requests, 1 + 2 * LIMIT_ASKERS, "how often it was asked for stays known");
-    ok(look(i) >= LIMIT_ASKERS / 2 - 1 && n_seen < LIMIT_ASKERS, "of whom a fair part is known: %zu", n_seen);
+    is_u64(look(i), LIMIT_ASKERS, "of whom as many are known as there is room for");
+    is_slice(seen[LIMIT_ASKERS - 1].who.user_agent, "important", "with her who asked first");
     note_of(i, INSIGHT_OLD, "switched", "x");
-    ok(look(i) >= LIMIT_ASKERS / 3 && n_seen <= LIMIT_ASKERS / 3 + 1,
-       "what was on or off goes now, and brings who asked along");
+    is_u64(look(i), 1, "what was on or off goes now, and brings who asked along: his other names make room");
+    is_slice(seen[0].who.user_agent, "important", "not hers");
     clock_fake(1023 * HOUR_US, 0);
     askers_count(insight_askers(i), &thing, &asked);
     is_u64(asked.requests, 1 + 2 * LIMIT_ASKERS, "until the day is over");
@@ -267,6 +268,98 @@ static void test_room(void)
     is_u64(asked.requests, 0, "then nobody has asked");
     insight_free(i);
     metrics_free(m);
+}
+
+static void ask(struct insight *i, const char *agent, unsigned k, const char *user, const char *address)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof(name), "%s-%u", agent, k);
+    insight_note(i, INSIGHT_OLD, &thing, &(struct asker_who){slice_str(name), slice_str(user), slice_str(address)});
+}
+
+static size_t told(const struct insight *i, const char *agent)
+{
+    size_t n = 0;
+
+    (void)look(i);
+    for (size_t k = 0; k < n_seen; k++)
+        n += slice_has_prefix(seen[k].who.user_agent, slice_str(agent)) ? 1 : 0;
+    return n;
+}
+
+/* Who makes up names takes room from himself alone: he is known by his user, and by his address where he is not. */
+static void test_one_in_many_names(void)
+{
+    static const struct {
+        const char *what, *user, *address;
+    } floods[] = {{"a user", "eve", "192.0.2.7"},
+                  {"a user of a name like an address", "192.0.2.7", "192.0.2.9"},
+                  {"an address", "", "192.0.2.9"},
+                  {"a Unix socket", "", ""}};
+
+    for (size_t f = 0; f < ROWS(floods); f++) {
+        struct metrics *m = metrics_new();
+        struct insight *i = insight_new(m);
+
+        for (unsigned k = 0; k < 20; k++) {
+            ask(i, "quiet", k, "", "192.0.2.7");
+            ask(i, "quiet-user", k, "alice", floods[f].address);
+        }
+        for (unsigned k = 0; k < 4 * LIMIT_ASKERS; k++)
+            ask(i, "flood", k, floods[f].user, floods[f].address);
+        is_u64(told(i, "quiet"), 40, "%s: all others are known", floods[f].what);
+        is_u64(told(i, "flood"), LIMIT_ASKERS - 40, "%s: has what is left", floods[f].what);
+        is_slice(seen[0].who.user_agent, "flood-1999", "%s: his latest", floods[f].what);
+        for (unsigned k = 0; k < LIMIT_ASKERS; k++)
+            ask(i, "second", k, "mallory", "192.0.2.7");
+        is_u64(told(i, "second"), (LIMIT_ASKERS - 40) / 2, "%s: a second one gets as much", floods[f].what);
+        is_u64(told(i, "quiet"), 40, "%s: of the first one's", floods[f].what);
+        insight_free(i);
+        metrics_free(m);
+    }
+}
+
+/* By token who moves to another address counts there. */
+static void test_moves_to_another_address(void)
+{
+    struct metrics *m = metrics_new();
+    struct insight *i = insight_new(m);
+
+    for (unsigned k = 0; k < LIMIT_ASKERS / 2; k++)
+        ask(i, "moved", k, "", "192.0.2.1");
+    for (unsigned k = 0; k < LIMIT_ASKERS / 2; k++)
+        ask(i, "moved", k, "", "192.0.2.2");
+    is_u64(look(i), LIMIT_ASKERS / 2, "from elsewhere, and the same");
+    for (unsigned k = 0; k < LIMIT_ASKERS / 2; k++)
+        ask(i, "there", k, "", "192.0.2.1");
+    is_u64(told(i, "there"), LIMIT_ASKERS / 2, "others come to where they were");
+    ask(i, "there", LIMIT_ASKERS, "", "192.0.2.1");
+    is_u64(told(i, "there"), LIMIT_ASKERS / 2, "and have most with one more");
+    is_u64(told(i, "moved"), LIMIT_ASKERS / 2, "who moved have not");
+    insight_free(i);
+    metrics_free(m);
+}
+
+/* Somebody silent for a day is not told of: he takes no room either. */
+static void test_silent(void)
+{
+    struct metrics *m = metrics_new();
+    struct insight *i = insight_new(m);
+    char address[32];
+
+    clock_fake(1000 * HOUR_US, 0);
+    for (unsigned k = 0; k < LIMIT_ASKERS; k++) {
+        (void)snprintf(address, sizeof(address), "192.0.2.%u", k);
+        ask(i, "once", k, "", address);
+    }
+    clock_fake(1024 * HOUR_US, 0);
+    for (unsigned k = 0; k < LIMIT_ASKERS; k++)
+        ask(i, "now", k, "eve", "192.0.2.1");
+    is_u64(told(i, "now"), LIMIT_ASKERS, "all who ask now are known");
+    insight_free(i);
+    metrics_free(m);
+    clock_real();
 }
 
 static void test_resources(void)
@@ -338,6 +431,9 @@ int main(void)
     test_memo();
     test_askers();
     test_room();
+    test_one_in_many_names();
+    test_moves_to_another_address();
+    test_silent();
     test_resources();
     test_memory();
     test_address();
