@@ -463,6 +463,13 @@ static void respond(struct evhttp_request *req, void *work, void *arg)
     buf_free(&c.body);
 }
 
+static void on_answered(struct evhttp_request *req, void *arg)
+{
+    struct admin *a = arg;
+
+    connections_answered(a->connections, fd_of(req));
+}
+
 /* Probes wait for nobody: theirs are the answers that cost nothing. */
 static void on_request(struct evhttp_request *req, void *arg)
 {
@@ -471,6 +478,7 @@ static void on_request(struct evhttp_request *req, void *arg)
 
     loop_enter(a->loop);
     connections_asked(a->connections, fd_of(req));
+    evhttp_request_set_on_complete_cb(req, on_answered, a);
     if (health_is_path(slice_str(uri == NULL ? NULL : evhttp_uri_get_path(uri))))
         respond(req, NULL, a);
     else
@@ -493,7 +501,10 @@ static struct bufferevent *make_bufferevent(struct event_base *base, void *arg)
 
 static void on_connections(enum connections_event ev, void *arg)
 {
-    reached_limit(arg, ev == CONNECTIONS_TOO_MANY ? "connections" : "descriptors");
+    const char *limit = ev == CONNECTIONS_TOO_MANY ? "connections" : "descriptors";
+
+    log_v(4, "Limit of the admin listener reached", LT("limit", limit));
+    reached_limit(arg, limit);
 }
 
 static bool listen_on(struct admin *a, const char *address, unsigned port, struct err *err)

@@ -19,6 +19,9 @@ enum {
     BATCH = 64,      /* accepted in one turn */
     PAUSE_MS = 100,  /* without descriptors */
     MISSES_MOST = 2, /* looks in a row at which somebody waited and nobody was accepted */
+    /* Who has asked nothing yet is about to; where there are more, their oldest are not. */
+    SILENT_MOST = LIMIT_ADMIN_CONNECTIONS / 2,
+    READING_MS = 5000, /* for which an answer may take to be made and read */
 };
 
 /*
@@ -28,9 +31,10 @@ enum {
 struct connection {
     int fd;
     ino_t inode;
-    uint64_t number; /* in the order of their coming */
-    size_t alike;    /* of the same address; for the moment of a choice */
-    bool asked;
+    enum { SILENT, WAITING, IDLE } state; /* has asked nothing; has not all of its answer; has it */
+    uint64_t since_ms;                    /* when it came, or asked last */
+    uint64_t number;                      /* in the order of their coming */
+    size_t alike;                         /* of the same address; for the moment of a choice */
     char ip[INET6_ADDRSTRLEN];
 };
 
@@ -45,6 +49,7 @@ struct connections {
     void *arg;
     unsigned misses;
     size_t n_arriving, n_open;
+    size_t n_silent; /* for the moment of a choice */
     uint64_t last_number;
     struct bufferevent *arriving[BATCH]; /* of this turn; a reference of each is ours */
     struct connection open[LIMIT_ADMIN_CONNECTIONS + BATCH];
@@ -96,29 +101,40 @@ static void enter(struct connections *c, int fd)
         must_hold(c->n_open < sizeof(c->open) / sizeof(c->open[0]));
         one = &c->open[c->n_open++];
     }
-    *one = (struct connection){.fd = fd, .inode = inode, .number = ++c->last_number};
+    *one = (struct connection){.fd = fd, .inode = inode, .since_ms = loop_now_ms(c->loop), .number = ++c->last_number};
     (void)getpeername(fd, (struct sockaddr *)&addr, &len);
     sockopt_ip((const struct sockaddr *)&addr, one->ip);
 }
 
 /* ---- too many ---- */
 
-static void count_alike(struct connections *c)
+static void count(struct connections *c)
 {
+    c->n_silent = 0;
     for (size_t i = 0; i < c->n_open; i++) {
+        c->n_silent += c->open[i].state == SILENT;
         c->open[i].alike = 0;
         for (size_t j = 0; j < c->n_open; j++)
             c->open[i].alike += strcmp(c->open[i].ip, c->open[j].ip) == 0;
     }
 }
 
-static bool goes_before(const struct connection *a, const struct connection *b)
+/* Of one address: the smallest goes. Neither those who stay when they have asked may keep out who comes, nor the
+ * silent. */
+static uint64_t place(const struct connections *c, const struct connection *one)
 {
+    if (one->state == SILENT)
+        return c->n_silent > SILENT_MOST ? 0 : UINT64_MAX;
+    return one->since_ms + (one->state == WAITING ? READING_MS : 0);
+}
+
+static bool goes_before(const struct connections *c, const struct connection *a, const struct connection *b)
+{
+    uint64_t place_a = place(c, a), place_b = place(c, b);
+
     if (a->alike != b->alike)
         return a->alike > b->alike;
-    if (a->asked != b->asked)
-        return !a->asked;
-    return a->number < b->number;
+    return place_a != place_b ? place_a < place_b : a->number < b->number;
 }
 
 /* The server of libevent sees its end, and closes it. */
@@ -127,9 +143,10 @@ static void end_one(struct connections *c)
     struct connection *first = &c->open[0];
 
     for (size_t i = 1; i < c->n_open; i++)
-        if (goes_before(&c->open[i], first))
+        if (goes_before(c, &c->open[i], first))
             first = &c->open[i];
     shutdown(first->fd, SHUT_RDWR);
+    c->n_silent -= first->state == SILENT;
     for (size_t i = 0; i < c->n_open; i++)
         c->open[i].alike -= strcmp(c->open[i].ip, first->ip) == 0;
     *first = c->open[--c->n_open];
@@ -141,7 +158,7 @@ static void make_room(struct connections *c)
     if (c->n_open <= LIMIT_ADMIN_CONNECTIONS)
         return;
     forget_closed(c);
-    count_alike(c);
+    count(c);
     while (c->n_open > LIMIT_ADMIN_CONNECTIONS)
         end_one(c);
 }
@@ -215,8 +232,18 @@ void connections_asked(struct connections *c, int fd)
 {
     struct connection *one = by_fd(c, fd);
 
+    if (one == NULL)
+        return;
+    one->state = WAITING;
+    one->since_ms = loop_now_ms(c->loop);
+}
+
+void connections_answered(struct connections *c, int fd)
+{
+    struct connection *one = by_fd(c, fd);
+
     if (one != NULL)
-        one->asked = true;
+        one->state = IDLE;
 }
 
 /* ---- life ---- */

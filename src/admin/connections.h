@@ -3,9 +3,10 @@
  * The connections that libevent's HTTP server accepts: how many there may be, and what happens when descriptors run
  * out. Its own listener has neither. It takes all that come, and when accept() fails it tries again at once, for ever.
  *
- * Of more than LIMIT_ADMIN_CONNECTIONS one ends: of the address that has most, the oldest of those that have asked
- * nothing, else the oldest. Without descriptors accepting pauses for a moment, as net/listener.h does; what comes
- * meanwhile waits in the kernel.
+ * Of more than LIMIT_ADMIN_CONNECTIONS one ends, of the address that has most: where more than half have asked nothing,
+ * the oldest of those; else whoever asked longest ago, and of those that have read their answer before the others. So
+ * who comes gets his answer, whatever those do who stay. Without descriptors accepting pauses for a moment, as
+ * net/listener.h does; what comes meanwhile waits in the kernel.
  */
 #ifndef MVPROXY_ADMIN_CONNECTIONS_H
 #define MVPROXY_ADMIN_CONNECTIONS_H
@@ -33,5 +34,7 @@ void connections_free(struct connections *c);
 void connections_arrived(struct connections *c, struct bufferevent *bev);
 /* The one with this descriptor has sent a whole request. */
 void connections_asked(struct connections *c, int fd);
+/* It has read the whole of the answer, as far as the kernel says. */
+void connections_answered(struct connections *c, int fd);
 
 #endif

@@ -425,6 +425,68 @@ static void test_crowd(void)
     world_end(&w);
 }
 
+/* Longer than what the kernel keeps for a reader. */
+static void make_metrics_long(struct world *w)
+{
+    enum { LINES = 40000 };
+    static const char *const labels[] = {"n", NULL};
+    struct metric_family *family =
+        metric_family(w->metrics, METRIC_COUNTER, "mvproxy_test_total", "Long.", labels, LINES);
+
+    for (int i = 0; i < LINES; i++) {
+        char text[128];
+        struct slice label = {text, (size_t)snprintf(text, sizeof(text), "%0100d", i)};
+
+        metric_inc(metric_child(family, &label));
+    }
+}
+
+/* All of one address, as on the node itself. */
+static void test_stayers(void)
+{
+    int fds[LIMIT_ADMIN_CONNECTIONS];
+    struct world w;
+
+    world_init(&w, "127.0.0.1", NULL);
+    for (size_t i = 0; i < ROWS(fds); i++) {
+        fds[i] = dial_admin(&w);
+        if (asks(&w, fds[i], "/livez") == 0)
+            tap_bail("no answer");
+    }
+    for (int i = 0; i < 3; i++)
+        ok(has(get(&w, NULL, "/livez"), "HTTP/1.1 200 "), "who comes is answered, though all places are held");
+    ok(is_closed(&w, fds[0]) && is_open(&w, fds[3]), "who asked longest ago has made room");
+    for (size_t i = 0; i < ROWS(fds); i++)
+        close(fds[i]);
+    world_end(&w);
+}
+
+/* As many are silent as may be before their oldest go first. */
+static void test_reader(void)
+{
+    int fds[LIMIT_ADMIN_CONNECTIONS], last;
+    const size_t silent = ROWS(fds) / 2 - 1; /* with who comes then it is half */
+    struct world w;
+
+    world_init(&w, "127.0.0.1", NULL);
+    make_metrics_long(&w);
+    for (size_t i = 0; i < ROWS(fds); i++) {
+        fds[i] = dial_admin(&w);
+        loop_run_once(w.loop, 20);
+        if (i >= silent && asks(&w, fds[i], i == silent ? "/metrics" : "/livez") == 0)
+            tap_bail("no answer");
+    }
+    last = dial_admin(&w);
+    ok(asks(&w, last, "/livez") > 0, "who comes is answered");
+    ok(is_closed(&w, fds[silent + 1]), "who had his answer has made room");
+    ok(recv(fds[silent], &(char){0}, 1, MSG_PEEK) == 1, "who asked before him has not got all of his yet, and stays");
+    ok(is_open(&w, fds[0]), "so does who has not asked");
+    close(last);
+    for (size_t i = 0; i < ROWS(fds); i++)
+        close(fds[i]);
+    world_end(&w);
+}
+
 /* Two addresses with as many, and one more of each at once: each gives one. */
 static void test_two_crowds(void)
 {
@@ -493,21 +555,13 @@ static void test_out_of_descriptors(void)
 /* Clients that ask for a long answer and do not read it. */
 static void test_untaken(void)
 {
-    enum { READERS = 24, LINES = 40000 };
-    static const char *const labels[] = {"n", NULL};
-    struct metric_family *family;
+    enum { READERS = 24 };
     int fds[READERS], health;
     struct world w;
     unsigned served = 0;
 
     world_init(&w, "127.0.0.1", NULL);
-    family = metric_family(w.metrics, METRIC_COUNTER, "mvproxy_test_total", "Long.", labels, LINES);
-    for (int i = 0; i < LINES; i++) {
-        char text[128];
-        struct slice label = {text, (size_t)snprintf(text, sizeof(text), "%0100d", i)};
-
-        metric_inc(metric_child(family, &label));
-    }
+    make_metrics_long(&w);
     for (int i = 0; i < READERS; i++) {
         fds[i] = dial_admin(&w);
         served += asks(&w, fds[i], "/metrics") == 4096;
@@ -539,6 +593,8 @@ int main(void)
     test_handshakes_refused();
     test_handshake_timeout();
     test_crowd();
+    test_stayers();
+    test_reader();
     test_two_crowds();
     test_crowd_at_once();
     test_out_of_descriptors();
