@@ -43,6 +43,9 @@ static unsigned weight_of(struct slice q)
     return value > 1000 ? 0 : value;
 }
 
+static const char *const versions[] = {
+    [METRICS_PROMETHEUS] = "0.0.4", [METRICS_OPENMETRICS] = "1.0.0", [METRICS_OPENMETRICS_0_0_1] = "0.0.1"};
+
 /* How much this clause wants the format: 0 is not at all, else 1000 * q. */
 static unsigned clause_weight(struct slice clause, enum metrics_format format)
 {
@@ -56,10 +59,9 @@ static unsigned clause_weight(struct slice clause, enum metrics_format format)
         if (is_parameter(part, "q", &value))
             weight = weight_of(value);
         else if (is_parameter(part, "version", &value))
-            fits = slice_eq(value, format == METRICS_OPENMETRICS ? SLICE_LIT("1.0.0") : SLICE_LIT("0.0.4")) ||
-                   (format == METRICS_OPENMETRICS && slice_eq(value, SLICE_LIT("0.0.1")));
+            fits = slice_eq(value, slice_str(versions[format]));
     }
-    if (format == METRICS_OPENMETRICS)
+    if (format != METRICS_PROMETHEUS)
         fits = fits && slice_ieq(type, SLICE_LIT("application/openmetrics-text"));
     else
         fits = fits && (slice_ieq(type, SLICE_LIT("text/plain")) || slice_eq(type, SLICE_LIT("text/*")) ||
@@ -74,7 +76,7 @@ enum metrics_format metrics_text_negotiate(struct slice accept)
     enum metrics_format chosen = METRICS_PROMETHEUS;
 
     while (slice_split(&accept, ',', &clause)) {
-        for (enum metrics_format f = METRICS_PROMETHEUS; f <= METRICS_OPENMETRICS; f++) {
+        for (enum metrics_format f = METRICS_PROMETHEUS; f <= METRICS_OPENMETRICS_0_0_1; f++) {
             unsigned weight = clause_weight(clause, f);
 
             if (weight > best) {
@@ -105,8 +107,12 @@ bool metrics_text_accepts_gzip(struct slice accept_encoding)
 
 const char *metrics_text_content_type(enum metrics_format format)
 {
-    return format == METRICS_OPENMETRICS ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                                         : "text/plain; version=0.0.4; charset=utf-8";
+    static const char *const types[] = {
+        [METRICS_PROMETHEUS] = "text/plain; version=0.0.4; charset=utf-8",
+        [METRICS_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        [METRICS_OPENMETRICS_0_0_1] = "application/openmetrics-text; version=0.0.1; charset=utf-8"};
+
+    return types[format];
 }
 
 /* ---- values ---- */
@@ -156,7 +162,7 @@ static void put_bound(struct writer *w, double v)
 
     bound_text(v, text);
     buf_append_str(w->out, text);
-    if (w->format == METRICS_OPENMETRICS && isfinite(v) && strpbrk(text, ".e") == NULL)
+    if (w->format != METRICS_PROMETHEUS && isfinite(v) && strpbrk(text, ".e") == NULL)
         buf_append_str(w->out, ".0");
 }
 
@@ -185,7 +191,7 @@ static void put_escaped(struct writer *w, struct slice s, bool quotes)
 
 static bool needs_total(const struct writer *w, const struct metric_view *v)
 {
-    return w->format == METRICS_OPENMETRICS && v->kind == METRIC_COUNTER &&
+    return w->format != METRICS_PROMETHEUS && v->kind == METRIC_COUNTER &&
            !slice_has_suffix(slice_str(v->name), SLICE_LIT("_total"));
 }
 
@@ -194,7 +200,7 @@ static struct slice family_name(const struct writer *w, const struct metric_view
 {
     struct slice name = slice_str(v->name);
 
-    if (w->format == METRICS_OPENMETRICS && v->kind == METRIC_COUNTER && !needs_total(w, v))
+    if (w->format != METRICS_PROMETHEUS && v->kind == METRIC_COUNTER && !needs_total(w, v))
         name.n -= sizeof("_total") - 1;
     return name;
 }
@@ -208,7 +214,7 @@ static void put_family(struct writer *w, const struct metric_view *v)
     buf_append_str(w->out, "# HELP ");
     buf_append(w->out, name);
     buf_append_char(w->out, ' ');
-    put_escaped(w, slice_str(v->help), w->format == METRICS_OPENMETRICS);
+    put_escaped(w, slice_str(v->help), w->format != METRICS_PROMETHEUS);
     buf_append_str(w->out, "\n# TYPE ");
     buf_append(w->out, name);
     buf_printf(w->out, " %s\n", types[v->kind]);
@@ -310,7 +316,7 @@ bool metrics_text_more(struct metrics_text *t, struct buf *out)
     out->failed = out->failed || walked == METRICS_NO_MEMORY;
     if (walked == METRICS_PAUSED && !out->failed)
         return true;
-    if (t->format == METRICS_OPENMETRICS)
+    if (t->format != METRICS_PROMETHEUS)
         buf_append_str(out, "# EOF\n");
     return false;
 }

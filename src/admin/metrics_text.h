@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The registry as text: Prometheus 0.0.4 and OpenMetrics 1.0.0
+ * The registry as text: Prometheus 0.0.4, OpenMetrics 1.0.0 and 0.0.1, which differ in name only for what is written
  * (prometheus.io/docs/instrumenting/exposition_formats, .../content_negotiation).
  */
 #ifndef MVPROXY_ADMIN_METRICS_TEXT_H
@@ -9,10 +9,10 @@
 #include "base/buf.h"
 #include "base/metric.h"
 
-enum metrics_format { METRICS_PROMETHEUS, METRICS_OPENMETRICS };
+enum metrics_format { METRICS_PROMETHEUS, METRICS_OPENMETRICS, METRICS_OPENMETRICS_0_0_1 };
 
-/* By the Accept field: OpenMetrics if it is preferred to plain text, by q, then by order. An empty value: Prometheus.
- */
+/* By the Accept field: OpenMetrics if it is preferred to plain text, by q, then by order; 1.0.0 if no version is asked
+ * for. An empty value: Prometheus. */
 enum metrics_format metrics_text_negotiate(struct slice accept);
 /* By the Accept-Encoding field: gzip is named, with a weight above 0. */
 bool metrics_text_accepts_gzip(struct slice accept_encoding);

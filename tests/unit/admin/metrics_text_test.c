@@ -128,6 +128,26 @@ static void test_bounds(void)
     metrics_free(m);
 }
 
+/* What was asked for is what is said and what is written. */
+static void test_openmetrics_versions(void)
+{
+    struct metrics *m = metrics_new();
+    struct buf newer, older;
+
+    buf_init(&newer, TEXT_BYTES);
+    buf_init(&older, TEXT_BYTES);
+    metric_add(metric_single(m, METRIC_COUNTER, "a_total", "It."), 3);
+    ok(metrics_text_write(&newer, m, METRICS_OPENMETRICS) && metrics_text_write(&older, m, METRICS_OPENMETRICS_0_0_1),
+       "both versions of OpenMetrics");
+    is_slice(buf_slice(&older), "# HELP a It.\n# TYPE a counter\na_total 3\n# EOF\n", "0.0.1");
+    ok(slice_eq(buf_slice(&older), buf_slice(&newer)), "1.0.0 is the same text");
+    is_str(metrics_text_content_type(METRICS_OPENMETRICS_0_0_1),
+           "application/openmetrics-text; version=0.0.1; charset=utf-8", "of a type of its own");
+    buf_free(&newer);
+    buf_free(&older);
+    metrics_free(m);
+}
+
 static void test_negotiation(void)
 {
     static const struct {
@@ -139,7 +159,13 @@ static void test_negotiation(void)
         {"text/plain", METRICS_PROMETHEUS},
         {"application/openmetrics-text", METRICS_OPENMETRICS},
         {"application/openmetrics-text; version=1.0.0", METRICS_OPENMETRICS},
-        {"application/openmetrics-text; version=\"0.0.1\"", METRICS_OPENMETRICS},
+        {"application/openmetrics-text; version=\"0.0.1\"", METRICS_OPENMETRICS_0_0_1},
+        {"application/openmetrics-text; version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+         METRICS_OPENMETRICS_0_0_1},
+        {"application/openmetrics-text;version=0.0.1;q=0.5,application/openmetrics-text;version=1.0.0;q=0.6",
+         METRICS_OPENMETRICS},
+        {"application/openmetrics-text;version=0.0.1;q=0.6,application/openmetrics-text;q=0.6",
+         METRICS_OPENMETRICS_0_0_1},
         {"application/openmetrics-text; version=2.0.0", METRICS_PROMETHEUS},
         {"application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
          METRICS_OPENMETRICS},
@@ -223,6 +249,7 @@ int main(void)
     test_formats();
     test_numbers();
     test_bounds();
+    test_openmetrics_versions();
     test_negotiation();
     test_encoding();
     test_process();
