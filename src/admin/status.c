@@ -246,7 +246,8 @@ static void put_age(struct json_write *w, const char *name, uint64_t ms)
         json_seconds(w, name, ms);
 }
 
-static void put_server(const struct cluster_server *s, struct json_write *list)
+/* `version`: of whoever writes this. */
+static void put_server(const struct cluster_server *s, const char *version, struct json_write *list)
 {
     static const char *const moods[] = {[SERVER_GOOD] = "good", [SERVER_WARNING] = "warning", [SERVER_BAD] = "bad"};
     struct json_write w = json_nested(list, NULL, '{');
@@ -264,7 +265,7 @@ static void put_server(const struct cluster_server *s, struct json_write *list)
     json_text(&w, "version", s->version);
     json_text(&w, "emulatedVersion", s->emulated);
     json_bool(&w, "hasMvproxy", s->has_mvproxy || s->local); /* whoever writes this */
-    json_text(&w, "mvproxyVersion", s->mvproxy);
+    json_text(&w, "mvproxyVersion", s->local ? version : s->mvproxy);
     json_text(&w, "address", s->address);
     json_text(&w, "addressSource", s->address == NULL ? NULL : s->source);
     json_bool(&w, "lease", s->leased);
@@ -297,7 +298,7 @@ static void put_cluster(const struct status *s, struct json_write *w)
     struct json_write nested = json_nested(w, "servers", '[');
 
     for (size_t i = 0; i < s->cluster.n; i++)
-        put_server(&s->cluster.servers[i], &nested);
+        put_server(&s->cluster.servers[i], s->version, &nested);
     json_close(&nested);
     nested = json_nested(w, "cluster", '{');
     json_text(&nested, "serverID", s->cluster.own_id);

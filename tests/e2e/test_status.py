@@ -78,7 +78,9 @@ def test_same(world):
     told = servers(world)
     equal({n: (s["version"], s["state"]) for n, s in told.items()},
           {"test-server-a": ("v1.33.0", "local"), "test-server-b": ("v1.34.0", "live")}, "servers")
-    check(told["test-server-b"]["mvproxyVersion"] and told["test-server-b"]["hasMvproxy"], "the peer's mvproxy", told["test-server-b"])
+    for server in told.values():  # its own, and what the peer says of itself
+        check(server["mvproxyVersion"] and server["hasMvproxy"], "its mvproxy", server)
+    equal(told["test-server-a"]["mvproxyVersion"], told["test-server-b"]["mvproxyVersion"], "the same program")
     for name, text in views(world).items():
         for part in ("test-server-a", "test-server-b", "v1.33.0", "v1.34.0", world.proxies["a"].options["apiserver"][8:]):
             check(part in text, name, "has", part, ":", text)
