@@ -135,7 +135,7 @@ static const struct command commands[] = {
      "What would be done with a request, and why; --as: of a user with a certificate; --rerouted: as if a peer\n"
      "      had sent it on.",
      show_explain, fill_explain},
-    {"requests", "requests", 0, 0, "", "Requests under way, the longest first.", show_requests, NULL},
+    {"requests", "requests", 0, 0, "", "Requests under way, the longest first, watches last.", show_requests, NULL},
     {"refresh", "refresh", 0, 1, "[SERVER]",
      "Read discovery again now, of all servers or of one, and say what came of it.", NULL, fill_peer},
     {"drain", "drain", 1, 1, "PEER", "Send that peer no new requests while another server can have them.", show_drain,

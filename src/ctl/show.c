@@ -389,25 +389,33 @@ static void add_path(struct table *t, struct json_object *request)
         table_cell(t, TABLE_PLAIN, "%s", path);
 }
 
-bool show_requests(struct json_object *result)
+static void add_request(struct table *t, struct json_object *r)
 {
-    static const char *const columns[] = {"AGE", "METHOD", "PATH", "CLIENT", "SERVER", "STATE", "ROW", "OUT", NULL};
-    struct table *t = table_new(columns);
     char age[32];
 
-    for (size_t i = 0; i < field_count(result); i++) {
-        struct json_object *r = json_object_array_get_idx(result, i);
+    table_cell(t, TABLE_PLAIN, "%s", field_duration(field_number(r, "ageSeconds"), age, sizeof(age)));
+    table_cell(t, TABLE_PLAIN, "%s", field_text(r, "verb"));
+    table_cell(t, TABLE_PLAIN, "%s", field_text(r, "client"));
+    table_cell(t, TABLE_PLAIN, "%s", field_text(r, "user"));
+    table_cell(t, TABLE_PLAIN, "%s", field_text(r, "server"));
+    table_cell(t, TABLE_PLAIN, "%s", field_text(r, "state"));
+    table_cell(t, TABLE_PLAIN, "%s", field_text(r, "row"));
+    table_cell(t, TABLE_PLAIN, "%.0f", field_number(r, "bytesOut"));
+    add_path(t, r);
+}
 
-        table_cell(t, TABLE_PLAIN, "%s", field_duration(field_number(r, "ageSeconds"), age, sizeof(age)));
-        table_cell(t, TABLE_PLAIN, "%s", field_text(r, "method"));
-        add_path(t, r);
-        table_cell(t, TABLE_PLAIN, "%s", field_text(r, "client"));
-        table_cell(t, TABLE_PLAIN, "%s", field_text(r, "server"));
-        table_cell(t, TABLE_PLAIN, "%s", field_text(r, "state"));
-        table_cell(t, TABLE_PLAIN, "%s", field_text(r, "row"));
-        table_cell(t, TABLE_PLAIN, "%.0f", field_number(r, "bytesOut"));
-    }
+bool show_requests(struct json_object *result)
+{
+    static const char *const columns[] = {"AGE",   "VERB", "CLIENT", "USER", "SERVER",
+                                          "STATE", "ROW",  "OUT",    "PATH", NULL};
+    struct json_object *list = field(result, "requests");
+    struct table *t = table_new(columns);
+
+    for (size_t i = 0; i < field_count(list); i++)
+        add_request(t, json_object_array_get_idx(list, i));
     table_print(t);
+    if (field_number(result, "notShown") > 0)
+        printf("\n%.0f more are not shown.\n", field_number(result, "notShown"));
     return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/json_write.h"
+#include "base/limits.h"
 #include "base/nearest.h"
 #include "http/h1_check.h"
 #include "http/h1_parse.h"
@@ -11,6 +12,7 @@
 #include "proxy/heal.h"
 #include "proxy/job.h"
 #include "proxy/judge.h"
+#include "proxy/redact.h"
 
 enum { EXPLAIN_BYTES = 256 << 10 };
 
@@ -387,41 +389,66 @@ static const char *state_of(const struct job *j)
 /* The beginning of a long one, so that however many requests there are, all can be shown. */
 static void put_path(struct json_write *w, struct slice path)
 {
-    size_t n = path.n;
+    struct buf shown;
+    size_t n;
 
+    buf_init(&shown, LIMIT_TARGET_BYTES);
+    redact_path(path, &shown);
+    n = buf_len(&shown);
     if (n > EXPLAIN_PATH_BYTES) {
         n = EXPLAIN_PATH_BYTES;
-        while (n > 0 && ((unsigned char)path.p[n] & 0xc0) == 0x80)
+        while (n > 0 && ((unsigned char)buf_slice(&shown).p[n] & 0xc0) == 0x80)
             n--; /* no half of a character */
         json_u64(w, "pathBytes", path.n);
     }
-    json_slice(w, "path", slice_of(path.p, n));
+    json_slice(w, "path", slice_of(buf_slice(&shown).p, n));
+    buf_free(&shown);
+}
+
+static void put_request(struct json_write *list, const struct job *j, uint64_t now_us)
+{
+    const struct served_peer *peer = j->peer != NULL || j->state != JOB_ASKING ? j->peer : j->judge;
+    struct json_write w = json_nested(list, NULL, '{');
+
+    json_seconds(&w, "ageSeconds", (now_us - exchange_started_us(j->x)) / 1000);
+    json_slice(&w, "method", exchange_request(j->x)->method);
+    json_slice(&w, "verb", j->info.verb);
+    put_path(&w, j->info.path);
+    json_text(&w, "client", exchange_client(j->x)->address);
+    json_slice(&w, "user", j->summary.user);
+    json_text(&w, "protocol", exchange_client(j->x)->protocol);
+    json_text(&w, "row", route_row_name(j->route.row));
+    json_text(&w, "server", peer != NULL ? peer->host : j->target != NULL ? served_local_host(j->served) : NULL);
+    json_text(&w, "serverID", peer != NULL ? peer->id : j->target != NULL ? served_local_id(j->served) : NULL);
+    json_text(&w, "state", state_of(j));
+    json_bool(&w, "longRunning", j->summary.long_running);
+    json_u64(&w, "bytesIn", exchange_request_bytes(j->x));
+    json_u64(&w, "bytesOut", exchange_response_bytes(j->x));
+    json_close(&w);
+}
+
+/* Returns how many of them there are. */
+static size_t put_requests(struct json_write *list, const struct proxy *p, bool long_running, size_t max)
+{
+    uint64_t now = clock_us();
+    size_t found = 0;
+
+    for (struct list_node *n = list_first(&p->under_way); n != NULL; n = list_next(&p->under_way, n)) {
+        const struct job *j = list_entry(n, struct job, under_way);
+
+        if (j->summary.long_running == long_running && found++ < max)
+            put_request(list, j, now);
+    }
+    return found;
 }
 
 void explain_under_way(const struct proxy *p, size_t max, struct buf *out)
 {
-    struct json_write list = json_open(out, '[');
-    uint64_t now = clock_us();
+    struct json_write w = json_open(out, '{'), list = json_nested(&w, "requests", '[');
+    size_t n = put_requests(&list, p, false, max);
 
-    for (struct list_node *n = list_first(&p->under_way); n != NULL && max > 0;
-         n = list_next(&p->under_way, n), max--) {
-        const struct job *j = list_entry(n, struct job, under_way);
-        const struct served_peer *peer = j->peer != NULL || j->state != JOB_ASKING ? j->peer : j->judge;
-        struct json_write w = json_nested(&list, NULL, '{');
-
-        json_seconds(&w, "ageSeconds", (now - exchange_started_us(j->x)) / 1000);
-        json_slice(&w, "method", exchange_request(j->x)->method);
-        put_path(&w, j->info.path);
-        json_text(&w, "client", exchange_client(j->x)->address);
-        json_text(&w, "protocol", exchange_client(j->x)->protocol);
-        json_text(&w, "row", route_row_name(j->route.row));
-        json_text(&w, "server", peer != NULL ? peer->host : j->target != NULL ? served_local_host(j->served) : NULL);
-        json_text(&w, "serverID", peer != NULL ? peer->id : j->target != NULL ? served_local_id(j->served) : NULL);
-        json_text(&w, "state", state_of(j));
-        json_bool(&w, "longRunning", j->summary.long_running);
-        json_u64(&w, "bytesIn", exchange_request_bytes(j->x));
-        json_u64(&w, "bytesOut", exchange_response_bytes(j->x));
-        json_close(&w);
-    }
+    n += put_requests(&list, p, true, n < max ? max - n : 0);
     json_close(&list);
+    json_u64(&w, "notShown", n > max ? n - max : 0);
+    json_close(&w);
 }

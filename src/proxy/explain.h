@@ -40,8 +40,11 @@ bool explain_request(struct proxy *p, const struct explain_query *q, struct buf 
 
 enum { EXPLAIN_PATH_BYTES = 1024 };
 
-/* Appends a JSON array of the requests under way, the oldest first, `max` at most. A path longer than
- * EXPLAIN_PATH_BYTES is cut, and its length given as "pathBytes". */
+/*
+ * Appends a JSON object of the requests under way, the oldest first, `max` at most, and how many more there are.
+ * Watches and others that run long come last: it is who should have ended by now that is looked for. A path longer than
+ * EXPLAIN_PATH_BYTES is cut, and its length given as "pathBytes". The user is there if it is noted for others.
+ */
 void explain_under_way(const struct proxy *p, size_t max, struct buf *out);
 
 #endif

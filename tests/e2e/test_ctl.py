@@ -326,7 +326,7 @@ def test_small_commands(world):
     """requests under way, log level, configuration with origins, certificates, metrics, a bundle without secrets"""
     with world.client("a", "admin") as client:
         client.send(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: kubernetes.default.svc\r\n\r\n")
-        until(lambda: any(r["path"] == "/api/v1/pods" and r["longRunning"] and r["server"] == "test-server-a" for r in ask(world, "requests")), "the watch")
+        until(lambda: any(r["path"] == "/api/v1/pods" and r["longRunning"] and r["server"] == "test-server-a" for r in ask(world, "requests")["requests"]), "the watch")
     equal(ctl(world, "loglevel", "6")[1], "6\n", "set")
     equal(ctl(world, "loglevel")[1], "6\n", "shown")
     equal(ctl(world, "loglevel", "4")[0], 0, "back")

@@ -310,7 +310,7 @@ def test_slow(world):
             check(child.poll() is None, "strace ended")
             world.ask("GET", "/api/v1/nodes")
             return slow_turns(world) > 0.01
-        walk(world, "MvproxyEventLoopSlow", fires, r"(?m)^" + AGE + r" +GET +/api/v1/pods +127\.0\.0\.1:\d+ +test-server-a")
+        walk(world, "MvproxyEventLoopSlow", fires, r"(?m)^" + AGE + r" +watch +127\.0\.0\.1:\d+ +\S+ +test-server-a .* /api/v1/pods$")
 
 
 def test_starved(world):
@@ -346,7 +346,7 @@ def test_memory(world):
             clients.append(world.client("a", "admin"))
             clients[-1].send(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 820000)
         walk(world, "MvproxyClientMemoryHigh", lambda: value(world, "mvproxy_client_memory_bytes") / value(world, "mvproxy_client_memory_limit_bytes") > 0.8,
-             r"(?m)^AGE +METHOD +PATH +CLIENT .*OUT\n(?!\d)", r"(?m)^Clients hold [5-8] of the 8 MiB of max-client-memory", r"(?m)^Traffic: +[4-9]\d* connections, 0 requests")
+             r"(?m)^AGE +VERB +CLIENT .*PATH\n(?!\d)", r"(?m)^Clients hold [5-8] of the 8 MiB of max-client-memory", r"(?m)^Traffic: +[4-9]\d* connections, 0 requests")
     finally:
         for client in clients:
             client.close()

@@ -91,8 +91,9 @@ def test_headers(world):
                         seen.add(0)
     check({200, 400} <= seen, "answers", seen)
     watch = world.client("a", "admin")
-    watch.send(("GET %s?watch=1&access_token=canary-watch HTTP/1.1\r\nHost: x\r\nCookie: canary-watch\r\n\r\n" % MAPS).encode())
-    until(lambda: '"path"' in bundle(world) and MAPS in bundle(world), "the watch under way")
+    watch.send(b"GET /api/v1/namespaces/x;p=canary-watch/configmaps?watch=1&access_token=canary-watch HTTP/1.1\r\n"
+               b"Host: x\r\nCookie: canary-watch\r\n\r\n")
+    until(lambda: "/api/v1/namespaces/x;.../configmaps" in bundle(world), "the watch under way")
     told = dict(written(world), bundle=bundle(world))
     watch.close()
     for where, text in told.items():

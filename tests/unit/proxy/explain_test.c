@@ -387,22 +387,25 @@ static void waits_for_a_judge(void)
     world_close(&w);
 }
 
+#define WATCHED "/api/v1/namespaces/x;secret/pods"
+
 static void requests(void)
 {
-    struct side *one, *two;
+    struct side *one, *two, *three;
     struct world w;
 
     world_init(&w, 1);
     w.peer_host = "cp-b";
     world_start(&w);
-    ok(under_way(&w, 9, "[]"), "nothing is under way");
+    ok(under_way(&w, 9, "{\"requests\":[],\"notShown\":0}"), "nothing is under way");
     one = client(&w);
     say(one, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc");
     (void)has(conn(&w.peers[0], 0), "abc");
     two = client(&w);
-    say(two, "GET " PODS "?watch=1 HTTP/1.1\r\nHost: k\r\n\r\n");
+    say(two, "GET " WATCHED "?watch=1 HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
-    ok(under_way(&w, 9, "\"method\":\"POST\",\"path\":\"" JOBS "\",\"client\":\"127.0.0.1:"), "what it is, and whose");
+    ok(under_way(&w, 9, "\"method\":\"POST\",\"verb\":\"create\",\"path\":\"" JOBS "\",\"client\":\"127.0.0.1:"),
+       "what it is, and whose");
     ok(under_way(&w, 9,
                  "\"protocol\":\"HTTP/1.1\",\"row\":\"peer\",\"server\":\"cp-b\",\"serverID\":\"apiserver-b\","
                  "\"state\":\"waiting\",\"longRunning\":false,\"bytesIn\":3,\"bytesOut\":0}"),
@@ -410,7 +413,14 @@ static void requests(void)
     ok(under_way(&w, 9,
                  "\"server\":\"apiserver-a\",\"serverID\":\"apiserver-a\",\"state\":\"waiting\",\"longRunning\":true"),
        "the next one");
-    ok(under_way(&w, 1, "POST") && !under_way(&w, 1, "GET"), "the oldest first");
+    ok(under_way(&w, 1, "POST") && !under_way(&w, 1, "\"GET") && under_way(&w, 1, "\"notShown\":1}"),
+       "as many as there is room for");
+    ok(under_way(&w, 9, "\"verb\":\"watch\",\"path\":\"/api/v1/namespaces/x;.../pods\""), "no parameter of a path");
+    three = client(&w);
+    say(three, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.peers[0], 1), "\r\n\r\n");
+    ok(under_way(&w, 2, "POST") && under_way(&w, 2, "\"verb\":\"list\"") && !under_way(&w, 2, "\"watch\""),
+       "the oldest first, and a watch behind those that are younger");
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
     (void)has(two, "half");
     ok(under_way(&w, 9, "\"state\":\"relaying\",\"longRunning\":true,\"bytesIn\":0,\"bytesOut\":4}"), "on its way");
