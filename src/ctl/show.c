@@ -386,7 +386,7 @@ static void add_path(struct table *t, struct json_object *request)
     if (bytes > PATH_SHOWN)
         table_cell(t, TABLE_PLAIN, "%.*s... (%.0f bytes)", PATH_SHOWN, path, bytes);
     else
-        table_cell(t, TABLE_PLAIN, "%s", path);
+        table_cell(t, TABLE_PLAIN, "%s%s", path, field_truth(request, "pathHasParameters") ? ";..." : "");
 }
 
 static void add_request(struct table *t, struct json_object *r)

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/json_write.h"
-#include "base/limits.h"
 #include "base/nearest.h"
 #include "http/h1_check.h"
 #include "http/h1_parse.h"
@@ -12,7 +11,6 @@
 #include "proxy/heal.h"
 #include "proxy/job.h"
 #include "proxy/judge.h"
-#include "proxy/redact.h"
 
 enum { EXPLAIN_BYTES = 256 << 10 };
 
@@ -386,23 +384,24 @@ static const char *state_of(const struct job *j)
     return names[for_answer ? JOB_FORWARDING : j->state];
 }
 
-/* The beginning of a long one, so that however many requests there are, all can be shown. */
+/*
+ * Nothing of what follows the first parameter (RFC 3986 3.3; the Kubernetes API has none): this is decoded, so the
+ * parameter's own "/" looks like the end of its segment. And the beginning of a long one, so that however many requests
+ * there are, all can be shown.
+ */
 static void put_path(struct json_write *w, struct slice path)
 {
-    struct buf shown;
-    size_t n;
+    size_t n = slice_index(path, ';');
 
-    buf_init(&shown, LIMIT_TARGET_BYTES);
-    redact_path(path, &shown);
-    n = buf_len(&shown);
     if (n > EXPLAIN_PATH_BYTES) {
         n = EXPLAIN_PATH_BYTES;
-        while (n > 0 && ((unsigned char)buf_slice(&shown).p[n] & 0xc0) == 0x80)
+        while (n > 0 && ((unsigned char)path.p[n] & 0xc0) == 0x80)
             n--; /* no half of a character */
         json_u64(w, "pathBytes", path.n);
     }
-    json_slice(w, "path", slice_of(buf_slice(&shown).p, n));
-    buf_free(&shown);
+    json_slice(w, "path", slice_of(path.p, n));
+    if (slice_index(path, ';') < path.n)
+        json_bool(w, "pathHasParameters", true);
 }
 
 static void put_request(struct json_write *list, const struct job *j, uint64_t now_us)

@@ -116,7 +116,8 @@ static void append_parameter(struct slice pair, bool known, struct buf *out)
     append(SLICE_LIT("..."), out);
 }
 
-void redact_path(struct slice path, struct buf *out)
+/* Without parameters of its segments (RFC 3986 3.3), which the Kubernetes API has none of. */
+static void append_path(struct slice path, struct buf *out)
 {
     struct slice segment;
     bool first = true;
@@ -148,7 +149,7 @@ void redact_target(struct slice target, const struct reqinfo *info, struct buf *
 
     if (!slice_split(&rest, '?', &part))
         return;
-    redact_path(part, out);
+    append_path(part, out);
     while (rest.p != NULL && slice_split(&rest, '&', &part)) {
         append(slice_of(&before, 1), out);
         append_parameter(part, known, out);

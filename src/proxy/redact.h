@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removes what may be secret from request targets, for logs and operators.
+ * Removes what may be secret from request targets, for logs.
  */
 #ifndef MVPROXY_PROXY_REDACT_H
 #define MVPROXY_PROXY_REDACT_H
@@ -15,8 +15,5 @@
  * program may get a token there under any name. Truncated at the buffer's ceiling.
  */
 void redact_target(struct slice target, const struct reqinfo *info, struct buf *out);
-/* The same of a path, decoded or not: without the parameters of its segments (RFC 3986 3.3), of which the Kubernetes
- * API has none. */
-void redact_path(struct slice path, struct buf *out);
 
 #endif
