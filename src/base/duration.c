@@ -21,3 +21,15 @@ const char *duration_text(uint64_t ms, char out[DURATION_BYTES])
         (void)snprintf(out, DURATION_BYTES, "%llud%lluh", s / DAY, s / HOUR % 24);
     return out;
 }
+
+const char *duration_left(int64_t seconds, char out[DURATION_BYTES])
+{
+    const char *unit = seconds < 2 * DAY ? "hour" : "day";
+    long long n = (long long)seconds / (seconds < 2 * DAY ? HOUR : DAY);
+
+    if (n < 1)
+        (void)snprintf(out, DURATION_BYTES, "less than an hour");
+    else
+        (void)snprintf(out, DURATION_BYTES, "%lld %s%s", n, unit, n == 1 ? "" : "s");
+    return out;
+}

@@ -9,5 +9,7 @@ enum { DURATION_BYTES = 32 };
 
 /* Returns `out`. */
 const char *duration_text(uint64_t ms, char out[DURATION_BYTES]);
+/* What is left until something ends: "29 days", below two days "47 hours", "less than an hour". Returns `out`. */
+const char *duration_left(int64_t seconds, char out[DURATION_BYTES]);
 
 #endif

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
 #include "daemon/addresses.h"
 #include "daemon/preflight.h"
 #include "net/tls_ctx.h"
@@ -32,6 +33,7 @@ static void check_end(const char *option, const char *path, enum trust_file_kind
 {
     struct dates *d = arg;
     struct tls_validity v;
+    char text[DURATION_BYTES];
 
     if (kind == TRUST_KEY || !tls_file_validity(path, kind == TRUST_BUNDLE, &v))
         return;
@@ -45,18 +47,19 @@ static void check_end(const char *option, const char *path, enum trust_file_kind
     if (v.not_after <= d->now)
         findings_wrong(d->s->f, "certificates-in-date", "renew it", "%s: %s: what is in it has expired", option, path);
     else if (v.not_after - d->now < SOON_S)
-        findings_warn(d->s->f, "certificates-in-date", "renew it", "%s: %s expires in %lld days", option, path,
-                      (long long)((v.not_after - d->now) / DAY_S));
+        findings_warn(d->s->f, "certificates-in-date", "renew it", "%s: %s expires in %s", option, path,
+                      duration_left(v.not_after - d->now, text));
 }
 
 static void check_ends(struct scene *s)
 {
     struct dates d = {.s = s, .now = clock_wall_us() / 1000000};
+    char text[DURATION_BYTES];
 
     trust_each_file(s->config, check_end, &d);
     if (!d.said && d.first != 0)
-        findings_good(s->f, "certificates-in-date", "no certificate ends within 30 days; the first is %s, in %lld days",
-                      d.option, (long long)((d.first - d.now) / DAY_S));
+        findings_good(s->f, "certificates-in-date", "no certificate ends within 30 days; the first is %s, in %s",
+                      d.option, duration_left(d.first - d.now, text));
 }
 
 /* preflight asks for that user if it can. */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/duration.h"
 #include "daemon/remarks.h"
 #include "daemon/trust.h"
 #include "net/tls_inspect.h"
@@ -178,6 +179,7 @@ static void check_dates(struct preflight *p, const struct pair *pair)
     void (*say)(struct remarks *, const char *, const char *, ...) = pair->one_of_many ? remarks_warn : remarks_wrong;
     int64_t now = clock_wall_us() / 1000000;
     char when[CLOCK_RFC3339_BYTES];
+    char left[DURATION_BYTES];
     struct tls_file_facts f;
 
     tls_inspect(pair->cert, &f);
@@ -187,8 +189,8 @@ static void check_dates(struct preflight *p, const struct pair *pair)
     else if (f.valid.not_before > now)
         say(&p->r, pair->cert_option, "%s is not valid before %s: check the clock of this machine", pair->cert, when);
     else if (f.valid.not_after - now < SOON_S)
-        remarks_warn(&p->r, pair->cert_option, "%s expires in %lld days: renew it", pair->cert,
-                     (long long)((f.valid.not_after - now) / DAY_S));
+        remarks_warn(&p->r, pair->cert_option, "%s expires in %s: renew it", pair->cert,
+                     duration_left(f.valid.not_after - now, left));
 }
 
 /* ---- what belongs together ---- */

@@ -22,5 +22,9 @@ int main(void)
 
     for (size_t i = 0; i < ROWS(rows); i++)
         is_str(duration_text(rows[i].ms, text), rows[i].text, "%llu ms", (unsigned long long)rows[i].ms);
+    is_str(duration_left(0, text), "less than an hour", "nothing left");
+    is_str(duration_left(3600, text), "1 hour", "one hour");
+    is_str(duration_left(172799, text), "47 hours", "below two days");
+    is_str(duration_left(172800, text), "2 days", "two days");
     return tap_end();
 }

@@ -10,7 +10,7 @@
 #include "net/tls_ctx.h"
 #include "net/tls_inspect.h"
 
-enum { ROOM = 1 << 16, DAY_S = 86400 };
+enum { ROOM = 1 << 16, HOUR_S = 3600, DAY_S = 86400 };
 
 #define NOW_S 1795305600LL /* 2026-11-22T00:00:00Z */
 
@@ -164,11 +164,14 @@ static void ends(void)
         bool all_well;
     } rows[] = {
         {1, 0, "XX client-ca-file: 1: what is in it has expired\n    what to do: renew it\n", false},
-        {1, 1, "!! client-ca-file: 1 expires in 0 days\n    what to do: renew it\n", false},
+        {1, 1, "!! client-ca-file: 1 expires in less than an hour\n    what to do: renew it\n", false},
+        {1, 2 * HOUR_S - 1, "!! client-ca-file: 1 expires in 1 hour\n", false},
+        {1, 2 * DAY_S - 1, "!! client-ca-file: 1 expires in 47 hours\n", false},
+        {1, 2 * DAY_S, "!! client-ca-file: 1 expires in 2 days\n", false},
         {1, 30 * DAY_S - 1, "!! client-ca-file: 1 expires in 29 days\n    what to do: renew it\n", false},
         {1, 30 * DAY_S, "the first is client-ca-file, in 30 days\n", true},
         {0, 5, NULL, false}, /* preflight says it */
-        {2, 5, "!! tls-sni-cert-key[0]: 2 expires in 0 days\n", false},
+        {2, 5, "!! tls-sni-cert-key[0]: 2 expires in less than an hour\n", false},
         {3, -5, "XX egress-selector-config-file: 3: what is in it has expired\n", false},
     };
 
