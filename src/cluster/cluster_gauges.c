@@ -29,8 +29,9 @@ static void set_age(const struct cluster *c, const char *server, const struct se
     set_youngest(metric_child(c->metrics.age, &label), (double)age / 1000);
 }
 
-/* Whether it answers is not said before it was asked. Of two of one name it is enough if one does. */
-static void set_pulse(const struct cluster *c, const char *server, const struct server *s)
+/* Whether it answers is not said before it was asked. Of two of one name it is enough if one does. Who answers at its
+ * address may be another server (`elsewhere`): nothing is known of this one then, and nobody can be sent to it. */
+static void set_pulse(const struct cluster *c, const char *server, const struct server *s, bool elsewhere)
 {
     struct slice label = slice_str(server);
     struct metric *up;
@@ -40,7 +41,7 @@ static void set_pulse(const struct cluster *c, const char *server, const struct 
     if (v.state == PULSE_UNKNOWN)
         return;
     up = metric_child(c->metrics.up, &label);
-    if (v.state == PULSE_ANSWERS)
+    if (v.state == PULSE_ANSWERS && !elsewhere)
         metric_set(up, 1);
 }
 
@@ -66,14 +67,14 @@ static void show_servers(const struct cluster *c)
     metric_family_clear(c->metrics.info);
     metric_family_clear(c->metrics.up);
     set_age(c, own, c->local, c->started_ms);
-    set_pulse(c, own, c->local);
+    set_pulse(c, own, c->local, false);
     show_server(c, own, c->own_id, c->local, c->o.local);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
         /* Whose Lease was deleted has gone in good order: how old its document is worries nobody, and without that no
          * alert fires. That it does not answer is so until it is forgotten. */
         if (!p->left)
             set_age(c, peer_label(p), p->server, p->known_ms);
-        set_pulse(c, peer_label(p), p->server);
+        set_pulse(c, peer_label(p), p->server, cluster_leads_to(c, p) != NULL);
         show_server(c, peer_label(p), p->id, p->server, p->origin);
         drained += p->drained;
     }

@@ -67,6 +67,8 @@ struct cluster {
 const struct peers_handler *cluster_peers_handler(void); /* with the cluster */
 /* Starts polling the peer from the beginning, without its last document; tried again when out of memory. */
 void cluster_start_server(struct cluster *c, struct peer *peer);
+/* As `leads_to` of cluster_server (cluster_view.h). */
+const char *cluster_leads_to(const struct cluster *c, const struct peer *p);
 
 /* ---- cluster_parts.c ---- */
 

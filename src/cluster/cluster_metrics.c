@@ -94,8 +94,9 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
     cm->age =
         metric_family(m, METRIC_GAUGE, "mvproxy_discovery_age_seconds",
                       "Seconds since a server's discovery document was last confirmed.", server, LIMIT_METRIC_SERIES);
-    cm->up = metric_family(m, METRIC_GAUGE, "mvproxy_server_up", "1 while a server answers, 0 while it does not.",
-                           server, LIMIT_METRIC_SERIES);
+    cm->up = metric_family(m, METRIC_GAUGE, "mvproxy_server_up",
+                           "1 while a server answers, 0 while it does not, or another answers at its address.", server,
+                           LIMIT_METRIC_SERIES);
     cm->info = metric_family(m, METRIC_GAUGE, "mvproxy_server_info",
                              "Always 1; the labels say which API servers are known.", info, LIMIT_METRIC_SERIES);
     init_records(cm, m);

@@ -109,27 +109,6 @@ static void take_local(const struct cluster *c, struct cluster_server *s)
     take_ejection(s, c->o.local);
 }
 
-/* The host name of a server that is not this peer, by its ID; NULL: it is this one, or nobody's that is known. */
-static const char *another(const struct cluster *c, const struct peer *p, const char *id)
-{
-    const struct peer *other;
-
-    if (strcmp(id, p->id) == 0)
-        return NULL;
-    if (strcmp(id, c->own_id) == 0)
-        return c->hostname[0] != '\0' ? c->hostname : c->own_id;
-    other = peers_find(c->peers, slice_str(id));
-    return other == NULL ? NULL : other->hostname[0] != '\0' ? other->hostname : other->id;
-}
-
-static const char *leads_to(const struct cluster *c, const struct peer *p)
-{
-    struct pulse_view v;
-
-    pulse_look(p->server == NULL ? NULL : p->server->pulse, &v);
-    return v.state == PULSE_ANSWERS && v.hop ? another(c, p, v.hop_id) : NULL;
-}
-
 /* Who has another ID since it was upgraded leaves the one before behind. */
 static bool is_missing(const struct cluster *c, const struct peer *p)
 {
@@ -183,7 +162,7 @@ static void take_peer(const struct cluster *c, const struct peer *p, struct clus
         .fixed = p->fixed,
         .left = p->left,
         .forgotten_in_ms = p->left ? peers_forgotten_in_ms(c->peers, p) : 0,
-        .leads_to = leads_to(c, p),
+        .leads_to = cluster_leads_to(c, p),
         .missing = is_missing(c, p),
         .drained = p->drained,
         .source = peer_source_name(p->source),

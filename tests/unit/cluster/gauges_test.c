@@ -61,6 +61,27 @@ static void by_host_name(void)
     world_end(&w);
 }
 
+/* Who answers at its address is another: nobody can be sent to it, and that it does not answer is what an alert sees.
+ */
+static void another_answers(void)
+{
+    struct world w;
+    struct kube_server *b = with_peer(&w);
+
+    kube_set_hop(b, kube_id(b));
+    ok(world_ready(&w, 10000), "ready");
+    sim_run_ms(w.loop, 3000);
+    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "the mvproxy there says that it is this one");
+    kube_set_hop(b, kube_id(w.local));
+    sim_run_ms(w.loop, 3000);
+    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 0, "it says that it is another");
+    is_double(world_metric(&w, "mvproxy_server_up", "cp-a", NULL), 1, "which answers at its own address");
+    kube_set_hop(b, kube_id(b));
+    sim_run_ms(w.loop, 3000);
+    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "corrected");
+    world_end(&w);
+}
+
 /* What was left behind under another ID does not hide the one that lives. */
 static void two_of_one_name(void)
 {
@@ -136,6 +157,7 @@ static void not_configured(void)
 int main(void)
 {
     by_host_name();
+    another_answers();
     two_of_one_name();
     taken_away();
     not_configured();
