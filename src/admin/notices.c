@@ -66,6 +66,83 @@ static void put_age(uint64_t ms, struct buf *out)
     buf_append_str(out, ")");
 }
 
+static bool is_drained(const struct cluster_server *s)
+{
+    return s->drained;
+}
+
+/* The reason has a line of its own below. */
+static void put_refused(const char *what, uint64_t ms, const char *in_force, struct buf *out)
+{
+    buf_append_str(out, what);
+    put_age(ms, out);
+    buf_append_str(out, in_force);
+}
+
+/* The one that ends first. */
+static const struct status_certificate *ending(const struct status *s, size_t *n)
+{
+    const struct status_certificate *first = NULL;
+
+    *n = 0;
+    for (size_t i = 0; i < s->n_certificates; i++) {
+        const struct status_certificate *c = &s->certificates[i];
+
+        if (!c->soon)
+            continue;
+        (*n)++;
+        if (first == NULL || c->remaining_s < first->remaining_s)
+            first = c;
+    }
+    return first;
+}
+
+static void put_ending(const struct status_certificate *c, size_t n, struct buf *out)
+{
+    buf_printf(out, "The certificate of %s ", c->option);
+    if (c->remaining_s > 0) {
+        buf_append_str(out, "expires in ");
+        html_duration(out, (uint64_t)c->remaining_s * 1000);
+    } else {
+        buf_append_str(out, "has expired");
+    }
+    if (n > 1)
+        buf_printf(out, ", and %zu more %s to be renewed", n - 1, n == 2 ? "is" : "are");
+}
+
+/* What an operator has done, or has to do. */
+static size_t operators_notices(const struct status *s, char text[][NOTICE_BYTES])
+{
+    const struct status_certificate *first;
+    size_t n = 0, certificates;
+    struct buf out;
+
+    if (s->reload_refused[0] != '\0') {
+        out = begin(text[n]);
+        put_refused("The last reload was refused", s->reload_refused_ms,
+                    ": the configuration in force is older than the file", &out);
+        text[n++][buf_len(&out)] = '\0';
+    }
+    if (s->files_refused[0] != '\0') {
+        out = begin(text[n]);
+        put_refused("Changed certificate files were refused", s->files_refused_ms, ": those from before are in force",
+                    &out);
+        text[n++][buf_len(&out)] = '\0';
+    }
+    if ((first = ending(s, &certificates)) != NULL) {
+        out = begin(text[n]);
+        put_ending(first, certificates, &out);
+        text[n++][buf_len(&out)] = '\0';
+    }
+    if (count(s, is_drained) > 0) {
+        out = begin(text[n]);
+        buf_append_str(&out, "Drained by an operator: ");
+        put_servers(s, is_drained, false, &out);
+        text[n++][buf_len(&out)] = '\0';
+    }
+    return n;
+}
+
 static bool is_memory_short(const struct status *s)
 {
     return s->client_memory > s->client_memory_limit / 100 * MEMORY_PERCENT;
@@ -113,7 +190,7 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
         put_memory(s, &out);
         text[n++][buf_len(&out)] = '\0';
     }
-    return n;
+    return n + operators_notices(s, &text[n]);
 }
 
 void notices_skew(const struct status *s, char text[NOTICE_BYTES])

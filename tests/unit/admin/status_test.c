@@ -356,6 +356,40 @@ static void test_members(void)
     changes_free(c);
 }
 
+/* What somebody has to do, or has done and forgotten. */
+static void test_operators(void)
+{
+    struct changes *c = changes_new();
+    char notices[NOTICES][NOTICE_BYTES];
+    struct status s;
+    size_t before;
+
+    make(&s, c, true);
+    s.reload_refused = "";
+    before = notices_of(&s, notices);
+    s.reload_refused = "line 1";
+    s.reload_refused_ms = 61000;
+    is_u64(notices_of(&s, notices), before + 1, "one more");
+    in_all_views(&s, "The last reload was refused (for 61s): the configuration in force is older than the file");
+    s.files_refused = "no key";
+    s.files_refused_ms = 172800000;
+    in_all_views(&s, "Changed certificate files were refused (for 2d0h): those from before are in force");
+    s.certificates[0].soon = true;
+    s.certificates[0].remaining_s = 90000;
+    in_all_views(&s, "The certificate of tls-cert-file expires in 25h0m");
+    s.certificates[1] = (struct status_certificate){"etcd-cafile", "/ca", 1, -5, true};
+    s.n_certificates = 2;
+    in_all_views(&s, "The certificate of etcd-cafile has expired, and 1 more is to be renewed");
+    s.certificates[2] = (struct status_certificate){"etcd-certfile", "/c", 9, 9, true};
+    s.n_certificates = 3;
+    in_all_views(&s, "The certificate of etcd-cafile has expired, and 2 more are to be renewed");
+    is_u64(notices_of(&s, notices), before + 3, "three, and nothing drained");
+    s.cluster.servers[1].drained = true;
+    in_all_views(&s, "Drained by an operator: cp-b");
+    status_end(&s);
+    changes_free(c);
+}
+
 static void test_unread(void)
 {
     struct changes *c = changes_new();
@@ -407,7 +441,9 @@ static void test_many(void)
     enum { MANY = 100 };
     char host[254], notices[NOTICES][NOTICE_BYTES], skew[NOTICE_BYTES];
     struct cluster_server servers[MANY];
-    struct status s = {.cluster = {.servers = servers, .n = 3, .uneven_ms = 5100, .skewed_ms = 90000}};
+    struct status s = {.reload_refused = "",
+                       .files_refused = "",
+                       .cluster = {.servers = servers, .n = 3, .uneven_ms = 5100, .skewed_ms = 90000}};
     struct served_gv gv = {SLICE_LIT("apps"), SLICE_LIT("v1")};
 
     memset(host, 'x', sizeof(host) - 1);
@@ -433,6 +469,7 @@ static void test_many(void)
 
 int main(void)
 {
+    test_operators();
     test_unread();
     test_many();
     test_members();
