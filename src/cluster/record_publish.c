@@ -515,8 +515,12 @@ bool record_publish_stopped(const struct record_publish *p)
 
 const char *record_publish_state_name(const struct record_publish *p)
 {
-    static const char *const names[] = {"stopped",  "nothing to say", "the local server does not answer",
-                                        "starting", "published",      "left to another",
+    static const char *const names[] = {"stopped",
+                                        "none, the own address is not known",
+                                        "withheld, the local server does not answer",
+                                        "starting",
+                                        "published",
+                                        "written by another process",
                                         "leaving"};
 
     return names[p->state];

@@ -45,7 +45,7 @@ void record_publish_stop(struct record_publish *p, void (*done)(void *arg), void
 void record_publish_seen(struct record_publish *p, const struct peer_record *r, uint64_t lease);
 /* Stopping is complete. */
 bool record_publish_stopped(const struct record_publish *p);
-/* "stopped", "published", "left to another", ...: for people. */
+/* "stopped", "published", "written by another process", ...: for people. */
 const char *record_publish_state_name(const struct record_publish *p);
 
 #endif
