@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/disco_serve.h"
 
-#include "back/retry.h"
 #include "http/etag.h"
 #include "http/negotiate.h"
 #include "kube/status.h"
@@ -214,43 +213,35 @@ static bool is_passed_on(const struct job *j)
     return j->judge == NULL ? j->verdict == VERDICT_OTHER : j->verdict == VERDICT_REFUSED;
 }
 
-static void on_verdict_head(void *arg, const struct http_head *head, struct http_body body)
+static bool on_verdict_head(struct job *j, const struct http_head *head, struct http_body body)
 {
-    struct job *j = arg;
-
-    if (judge_doubts(j, head))
-        return;
     j->verdict = verdict_of(head->status);
     if (j->verdict != VERDICT_ALLOWED && j->judge == NULL)
         authz_cache_deny(j->proxy->authz, j->credential);
     if (is_passed_on(j)) {
         j->peer = j->judge;
         j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
-        relay_head(j, head, body);
+        return relay_head(j, head, body);
     }
     if (j->verdict == VERDICT_ALLOWED)
         keep_filtered(j, head);
     if (head->status == 200 && j->judge == NULL && half_of(j) == SERVED_APIS)
         cluster_local_etag_seen(j->proxy->cluster, http_head_value(head, HTTP_ETAG));
+    return true;
 }
 
-static void on_verdict_body(void *arg, struct slice data)
+static void on_verdict_body(struct job *j, struct slice data)
 {
-    struct job *j = arg;
-
     if (is_passed_on(j))
         relay_body(j, data);
 }
 
-static void on_verdict_end(void *arg, const struct http_head *trailers)
+static void on_verdict_end(struct job *j, const struct http_head *trailers)
 {
-    struct job *j = arg;
-
     if (is_passed_on(j)) {
         relay_end(j, trailers);
         return;
     }
-    j->back = NULL;
     job_drop_back(j);
     if (j->verdict == VERDICT_OTHER && judge_ask_another(j))
         return;
@@ -266,11 +257,10 @@ static void on_verdict_end(void *arg, const struct http_head *trailers)
     answer(j, false);
 }
 
-static const struct back_handler verdict_handler = {
+static const struct judge_handler verdict_handler = {
     .on_head = on_verdict_head,
     .on_body = on_verdict_body,
     .on_end = on_verdict_end,
-    .on_failed = judge_failed,
 };
 
 /* A verdict is about one path. False when out of memory. */

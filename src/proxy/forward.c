@@ -2,14 +2,13 @@
 #include "proxy/forward.h"
 
 #include "back/retry.h"
-#include "base/limits.h"
 #include "base/log.h"
-#include "kube/denial.h"
 #include "kube/status.h"
 #include "net/loop.h"
 #include "proxy/alternatives.h"
 #include "proxy/answer.h"
 #include "proxy/decide.h"
+#include "proxy/held.h"
 #include "proxy/relay.h"
 #include "proxy/upgrade.h"
 
@@ -221,36 +220,10 @@ static bool pass_on(struct job *j)
 
 /* ---- an answer ---- */
 
-/* Held back until it is known what it says. */
-struct forward_held {
-    const struct http_head *head;
-    struct http_body body;
-    size_t n;
-    char text[LIMIT_DENIAL_BODY];
-};
-
-/* Not to be relayed without memory: a 404 that nobody has read may be a false one. */
-static void hold(struct job *j, const struct http_head *head, struct http_body body)
-{
-    j->held = arena_alloc(exchange_arena(j->x), sizeof(*j->held));
-    if (j->held == NULL) {
-        job_refuse(j, 503, STATUS_NO_MEMORY);
-        return;
-    }
-    j->held->head = head;
-    j->held->body = body;
-    j->held->n = 0;
-}
-
 /* It is the truth, or too long to be anything else. False: the job is over. */
-static bool let_go(struct job *j, const struct forward_held *held)
+static bool let_go(struct job *j, const struct held *held)
 {
-    return relay_held(j, held->head, held->body, slice_of(held->text, held->n));
-}
-
-static bool is_too_long(struct http_body body)
-{
-    return body.kind == HTTP_BODY_LENGTH && body.length > LIMIT_DENIAL_BODY;
+    return relay_held(j, held->head, held->body, held_bytes(held));
 }
 
 static void on_head(void *arg, const struct http_head *head, struct http_body body)
@@ -263,31 +236,28 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
         return;
     if (d == DENIAL_UNKNOWN)
         denies(j);
-    else if (d == DENIAL_NONE || is_too_long(body))
-        relay_head(j, head, body);
+    else if (d == DENIAL_NONE || held_is_too_long(body))
+        (void)relay_head(j, head, body);
     else
-        hold(j, head, body);
+        held_start(j, head, body);
 }
 
 static void on_body(void *arg, struct slice data)
 {
     struct job *j = arg;
-    struct forward_held *held = j->held;
+    struct held *held = j->held;
 
-    if (held != NULL && data.n <= LIMIT_DENIAL_BODY - held->n) {
-        memcpy(held->text + held->n, data.p, data.n);
-        held->n += data.n;
+    if (held_add(held, data))
         return;
-    }
     j->held = NULL;
     if (held == NULL || let_go(j, held))
         relay_body(j, data);
 }
 
 /* False: it is the answer. */
-static bool is_dealt_with(struct job *j, const struct forward_held *held)
+static bool is_dealt_with(struct job *j, const struct held *held)
 {
-    if (denial_by_body(held->head->status, slice_of(held->text, held->n)) == DENIAL_NONE)
+    if (held_says(held) == DENIAL_NONE)
         return false;
     if (j->peer == NULL && answer_is_not_read(held->head))
         return pass_on(j);
@@ -298,7 +268,7 @@ static bool is_dealt_with(struct job *j, const struct forward_held *held)
 static void on_end(void *arg, const struct http_head *trailers)
 {
     struct job *j = arg;
-    struct forward_held *held = j->held;
+    struct held *held = j->held;
 
     j->back = NULL;
     j->held = NULL;

@@ -406,17 +406,14 @@ static bool denied(struct job *j, const struct http_head *head)
     return why != NULL;
 }
 
-static void on_head(void *arg, const struct http_head *head, struct http_body body)
+static bool on_head(struct job *j, const struct http_head *head, struct http_body body)
 {
-    struct job *j = arg;
     struct heal *h = j->heal;
 
-    if (judge_doubts(j, head))
-        return;
     j->peer = j->judge;
     j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
     if (head->status == 404 && is_about_one(h) && denied(j, head))
-        return;
+        return false;
     if (is_wanted(j, head) && (body.kind != HTTP_BODY_LENGTH || body.length <= most_held(h))) {
         h->head = head;
         h->body = body;
@@ -424,15 +421,15 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
         buf_charge(&j->kept, arena_quota(exchange_arena(j->x)));
     } else if (is_for_head(j)) {
         relay_head_only(j, head);
+        return false;
     } else {
-        relay_head(j, head, body);
+        return relay_head(j, head, body);
     }
+    return true;
 }
 
-static void on_body(void *arg, struct slice data)
+static void on_body(struct job *j, struct slice data)
 {
-    struct job *j = arg;
-
     if (j->heal->head != NULL && buf_append(&j->kept, data))
         return;
     if (j->heal->head == NULL || let_go(j))
@@ -464,17 +461,16 @@ static bool keep_head(struct job *j)
     return true;
 }
 
-static void on_end(void *arg, const struct http_head *trailers)
+/* With trailers, which no API server has, it goes on as it came. */
+static bool is_relayed_with(const struct heal *h, const struct http_head *trailers)
 {
-    struct job *j = arg;
+    return h->head == NULL || (trailers != NULL && trailers->n_fields > 0);
+}
 
-    if (j->heal->head == NULL) {
-        relay_end(j, trailers);
-        return;
-    }
-    j->back = NULL;
-    if (trailers != NULL && trailers->n_fields > 0) { /* no API server's */
-        if (let_go(j))
+static void on_end(struct job *j, const struct http_head *trailers)
+{
+    if (is_relayed_with(j->heal, trailers)) {
+        if (j->heal->head == NULL || let_go(j))
             relay_end(j, trailers);
     } else if (keep_head(j)) {
         work_start(&j->proxy->work, &j->work, complete_it, completed, j);
@@ -483,15 +479,15 @@ static void on_end(void *arg, const struct http_head *trailers)
     }
 }
 
-static void on_failed(void *arg, const struct back_failure_info *f);
+static void before_next(struct job *j);
 
 static struct judge_question ask_for(struct job *j, bool away)
 {
-    static const struct back_handler handler = {
+    static const struct judge_handler handler = {
         .on_head = on_head,
         .on_body = on_body,
         .on_end = on_end,
-        .on_failed = on_failed,
+        .before_next = before_next,
     };
     struct heal *h = j->heal;
 
@@ -508,18 +504,16 @@ static struct judge_question ask_for(struct job *j, bool away)
  * What is held of an answer that was broken off is nobody's: neither the next server's question nor its answer. And
  * the next one is a peer, of which more is to be completed.
  */
-static void on_failed(void *arg, const struct back_failure_info *f)
+static void before_next(struct job *j)
 {
-    struct job *j = arg;
     struct judge_question q;
 
     j->heal->head = NULL;
     buf_release(&j->kept);
-    if (j->judge == NULL && j->state != JOB_RELAYING) {
+    if (j->judge == NULL) {
         q = ask_for(j, true);
         judge_change(j, &q);
     }
-    judge_failed(j, f);
 }
 
 void heal(struct job *j)

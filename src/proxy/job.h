@@ -73,7 +73,7 @@ struct job {
     struct buf kept;           /* initialized with the first byte of the body */
     bool body_ended;           /* the client's body is complete */
     bool maybe_done;           /* a server may have executed it: neither client nor peer is told to send it again */
-    struct forward_held *held; /* a response that is held back until it is known whether it is a denial (forward.c) */
+    struct held *held;         /* a response that is held back until it is known whether it is a denial (held.h) */
     bool refreshed;            /* local discovery was polled for this request, which happens only once */
     bool looked_again, unread; /* the local server denied what its discovery lists; that could not be read since */
 

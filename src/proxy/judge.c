@@ -4,6 +4,8 @@
 #include "back/retry.h"
 #include "kube/status.h"
 #include "proxy/alternatives.h"
+#include "proxy/answer.h"
+#include "proxy/held.h"
 #include "proxy/relay.h"
 
 /* In the exchange's arena. */
@@ -70,6 +72,8 @@ static bool name_verdict(struct job *j)
     return true;
 }
 
+static const struct back_handler *handler(void); /* of what comes back: at the end */
+
 static void ask(struct job *j, const struct served_peer *judge)
 {
     struct judging *g = j->judging;
@@ -85,7 +89,7 @@ static void ask(struct job *j, const struct served_peer *judge)
     if (judge != NULL)
         g->asked[g->n_asked++] = judge;
     job_set_state(j, JOB_ASKING);
-    relay_start(j, judge, g->question.handler, (struct http_body){HTTP_BODY_NONE, 0});
+    relay_start(j, judge, handler(), (struct http_body){HTTP_BODY_NONE, 0});
 }
 
 bool judge_peers_were_asked(struct job *j)
@@ -153,15 +157,25 @@ void judge_change(struct job *j, const struct judge_question *q)
     j->judging->question = *q;
 }
 
+static void ask_next(struct job *j, const struct served_peer *p)
+{
+    job_drop_back(j);
+    if (j->judging->question.handler->before_next != NULL)
+        j->judging->question.handler->before_next(j);
+    ask(j, p);
+}
+
 bool judge_ask_another(struct job *j)
 {
     const struct served_peer *p = substitute(j);
 
     if (p == NULL && j->judging->asked_local)
         return false;
-    ask(j, p);
+    ask_next(j, p);
     return true;
 }
+
+/* ---- an answer that is not for the client ---- */
 
 /* Before a 401 and a 503 nothing was done, whatever was asked. 401 is the truth only for who does not say who he is. */
 static bool is_for_another(const struct job *j, const struct http_head *head)
@@ -171,7 +185,7 @@ static bool is_for_another(const struct job *j, const struct http_head *head)
     return j->judge != NULL && (head->status == 503 || (head->status == 401 && !anonymous));
 }
 
-bool judge_doubts(struct job *j, const struct http_head *head)
+static bool doubts(struct job *j, const struct http_head *head)
 {
     const struct served_peer *next = is_for_another(j, head) && alternatives_affordable(j) ? substitute(j) : NULL;
 
@@ -179,17 +193,94 @@ bool judge_doubts(struct job *j, const struct http_head *head)
         return false;
     alternatives_spend(j);
     j->unauthorized |= head->status == 401;
-    job_drop_back(j);
-    ask(j, next);
+    ask_next(j, next);
     return true;
 }
 
-void judge_failed(void *arg, const struct back_failure_info *f)
+/* An aggregated server may say for itself that it stops or starts, again and again: there is a budget. */
+static bool may_pass_on(const struct job *j)
+{
+    return (substitute(j) != NULL || !j->judging->asked_local) && alternatives_affordable(j);
+}
+
+/* Whether this server may only have said that it is stopping or starting. */
+static bool is_to_be_read(const struct job *j, const struct http_head *head, struct http_body body)
+{
+    struct slice type = http_head_value(head, HTTP_CONTENT_TYPE);
+
+    return answer_is_not_read(head) && !held_is_too_long(body) &&
+           denial_by_head(head->status, type, body.kind != HTTP_BODY_NONE) == DENIAL_NEEDS_BODY && may_pass_on(j);
+}
+
+/* It has not looked at the request. False: it has, or nobody else can be asked, and its answer is the answer. */
+static bool passes_on(struct job *j, const struct held *held)
+{
+    if (held_says(held) == DENIAL_NONE || !may_pass_on(j))
+        return false;
+    if (j->judge != NULL)
+        cluster_peer_suspect(j->proxy->cluster, j->judge->id);
+    else
+        cluster_local_failed(j->proxy->cluster, false);
+    alternatives_spend(j);
+    return judge_ask_another(j);
+}
+
+/* ---- an answer ---- */
+
+/* What was held back is the question's, as it came. False: the job is over. */
+static bool let_go(struct job *j, const struct held *held)
+{
+    const struct judge_handler *h = j->judging->question.handler;
+
+    if (!h->on_head(j, held->head, held->body))
+        return false;
+    if (held->n > 0)
+        h->on_body(j, held_bytes(held));
+    return true;
+}
+
+static void on_head(void *arg, const struct http_head *head, struct http_body body)
+{
+    struct job *j = arg;
+
+    if (doubts(j, head))
+        return;
+    if (is_to_be_read(j, head, body))
+        held_start(j, head, body);
+    else
+        (void)j->judging->question.handler->on_head(j, head, body);
+}
+
+static void on_body(void *arg, struct slice data)
+{
+    struct job *j = arg;
+    struct held *held = j->held;
+
+    if (held_add(held, data))
+        return;
+    j->held = NULL;
+    if (held == NULL || let_go(j, held))
+        j->judging->question.handler->on_body(j, data);
+}
+
+static void on_end(void *arg, const struct http_head *trailers)
+{
+    struct job *j = arg;
+    struct held *held = j->held;
+
+    j->back = NULL;
+    j->held = NULL;
+    if (held == NULL || (!passes_on(j, held) && let_go(j, held)))
+        j->judging->question.handler->on_end(j, trailers);
+}
+
+static void on_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
     bool lost = retry_server_is_lost(f->why);
 
     j->back = NULL;
+    j->held = NULL;
     if (j->judge != NULL)
         cluster_peer_suspect(j->proxy->cluster, j->judge->id);
     else if (lost)
@@ -209,4 +300,16 @@ void judge_failed(void *arg, const struct back_failure_info *f)
         job_refuse_loop(j);
     else
         job_refuse_unserved(j, job_local_failed_text(j));
+}
+
+static const struct back_handler *handler(void)
+{
+    static const struct back_handler asked = {
+        .on_head = on_head,
+        .on_body = on_body,
+        .on_end = on_end,
+        .on_failed = on_failed,
+    };
+
+    return &asked;
 }

@@ -216,7 +216,7 @@ static bool is_of_older(const struct job *j)
     return j->peer == NULL ? j->route.older : j->peer->release < j->route.release;
 }
 
-void relay_head(struct job *j, const struct http_head *head, struct http_body body)
+bool relay_head(struct job *j, const struct http_head *head, struct http_body body)
 {
     struct rewrite_origin from = {
         .served_by = j->peer != NULL ? j->peer->id : NULL,
@@ -228,7 +228,7 @@ void relay_head(struct job *j, const struct http_head *head, struct http_body bo
 
     if (!rewrite_response(head, &from, exchange_arena(j->x), &out)) {
         job_refuse(j, 503, STATUS_NO_MEMORY);
-        return;
+        return false;
     }
     j->summary.status = head->status;
     request_summary_note_answer(&j->summary, head);
@@ -237,23 +237,23 @@ void relay_head(struct job *j, const struct http_head *head, struct http_body bo
     job_set_state(j, JOB_RELAYING);
     (void)exchange_respond(j->x, &out, announced(j, head, body));
     job_forget_request(j);
+    return true;
 }
 
 bool relay_held(struct job *j, const struct http_head *head, struct http_body body, struct slice bytes)
 {
-    relay_head(j, head, body);
-    if (j->state != JOB_RELAYING)
+    if (!relay_head(j, head, body))
         return false;
-    if (bytes.n > 0 && exchange_body(j->x, bytes) && j->back != NULL && exchange_congested(j->x))
-        back_pause(j->back);
-    return j->state == JOB_RELAYING;
+    if (bytes.n > 0)
+        relay_body(j, bytes);
+    return true;
 }
 
 void relay_body(void *arg, struct slice data)
 {
     struct job *j = arg;
 
-    if (exchange_body(j->x, data) && exchange_congested(j->x))
+    if (exchange_body(j->x, data) && j->back != NULL && exchange_congested(j->x))
         back_pause(j->back);
 }
 

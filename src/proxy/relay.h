@@ -18,9 +18,9 @@ bool relay_rewrite(struct job *j, const struct served_peer *to, bool if_ready);
 /* Sends j->request there; if that fails, the job is over. */
 void relay_start(struct job *j, const struct served_peer *to, const struct back_handler *handler,
                  struct http_body body);
-/* Relays a response's head, after which the state is JOB_RELAYING and the rest goes to the client as well; or the job
- * is over. */
-void relay_head(struct job *j, const struct http_head *head, struct http_body body);
+/* Relays a response's head, after which the state is JOB_RELAYING and the rest goes to the client as well. False: the
+ * job is over. */
+bool relay_head(struct job *j, const struct http_head *head, struct http_body body);
 /* Relays a response that was held back, with the part of its body that has arrived. False: the job is over. */
 bool relay_held(struct job *j, const struct http_head *head, struct http_body body, struct slice bytes);
 /* Functions for a back_handler; arg is the job. */

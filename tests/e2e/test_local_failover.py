@@ -198,6 +198,37 @@ def test_reload(world):
     back(world)
 
 
+DENIALS = (dict(status=429, body="The apiserver is shutting down, please try again later.\n", contentType="text/plain"),
+           dict(status=503, body=json.dumps({"kind": "Status", "message": "apiserver is shutting down"}), contentType="application/json"))
+BUSY = dict(status=429, body="Too many requests, please try again later.\n", contentType="text/plain")
+
+
+def test_stops(world):
+    """discovery and schemas, asked of a server that stops and says so: a peer is asked; one that has too much to do is not left"""
+    marked = {"Origin": "https://story"}  # not of mvproxy's own questions; and who may read is asked each time
+    questions = [(path, dict(marked, Accept=accept)) for path, accept in (
+        ("/apis", V2), ("/api", V2), ("/apis", "application/json"), ("/apis/resource.k8s.io", "application/json"),
+        ("/apis/resource.k8s.io/v1", "application/json"), ("/api/v1", "application/json"), ("/openapi/v3", "*/*"))]
+
+    def ask(path, headers, fault):
+        world.sim.fault("status", "a", "GET", path, exact=True, header="Origin: https://story", retryAfter=5, **fault)
+        answer = world.ask("GET", path, headers=headers)
+        world.sim.heal()
+        return answer
+
+    for path, headers in questions:
+        usual = world.ask("GET", path, headers=headers)
+        equal(usual.status, 200, path)
+        for denial in DENIALS:
+            mark = world.sim.mark()
+            answer = ask(path, headers, denial)
+            equal((answer.status, len(answer.body)), (200, len(usual.body)), "%s %r" % (path, answer))
+            asked = [r["server"] for r in world.sim.requests(path=path, since=mark) if r["path"] == path]
+            check("a" in asked and len(set(asked)) > 1, "a server that stops, then another", asked)
+        answer = ask(path, headers, BUSY)
+        equal((answer.status, answer.body, answer.all("Retry-After")), (429, BUSY["body"].encode(), ["5"]), path)
+
+
 class Client(threading.Thread):
     """Asks without a pause on one connection as long as it lasts; what it was told, and where it was left in doubt."""
 
