@@ -386,6 +386,15 @@ static bool is_wanted(const struct job *j, const struct http_head *head)
            (head->status == 200 || (head->status == 404 && is_about_one(h)));
 }
 
+/*
+ * Of what is wanted: somebody has it. So it is completed, or else 503, but never relayed, and what its body says does
+ * not matter.
+ */
+static bool is_false_404(const struct http_head *head)
+{
+    return head->status == 404;
+}
+
 /* False: the 404 is true, or will be completed. */
 static bool denied(struct job *j, const struct http_head *head)
 {
@@ -414,7 +423,7 @@ static bool on_head(struct job *j, const struct http_head *head, struct http_bod
     j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
     if (head->status == 404 && is_about_one(h) && denied(j, head))
         return false;
-    if (is_wanted(j, head) && (body.kind != HTTP_BODY_LENGTH || body.length <= most_held(h))) {
+    if (is_wanted(j, head) && (is_false_404(head) || body.kind != HTTP_BODY_LENGTH || body.length <= most_held(h))) {
         h->head = head;
         h->body = body;
         buf_init(&j->kept, most_held(h));
@@ -430,7 +439,9 @@ static bool on_head(struct job *j, const struct http_head *head, struct http_bod
 
 static void on_body(struct job *j, struct slice data)
 {
-    if (j->heal->head != NULL && buf_append(&j->kept, data))
+    const struct http_head *head = j->heal->head;
+
+    if (head != NULL && (is_false_404(head) || buf_append(&j->kept, data)))
         return;
     if (j->heal->head == NULL || let_go(j))
         relay_body(j, data);
@@ -446,6 +457,8 @@ static void completed(void *arg, bool done)
               LU("bytes", buf_len(&j->kept)));
     if (j->heal->result == LEGACY_HEALED)
         answer(j);
+    else if (is_false_404(j->heal->head))
+        job_refuse(j, 503, STATUS_NO_MEMORY);
     else if (let_go(j))
         relay_end(j, NULL);
 }
@@ -461,10 +474,10 @@ static bool keep_head(struct job *j)
     return true;
 }
 
-/* With trailers, which no API server has, it goes on as it came. */
+/* Only of a document: with trailers, which no API server has, it goes on as it came. */
 static bool is_relayed_with(const struct heal *h, const struct http_head *trailers)
 {
-    return h->head == NULL || (trailers != NULL && trailers->n_fields > 0);
+    return h->head == NULL || (trailers != NULL && trailers->n_fields > 0 && !is_false_404(h->head));
 }
 
 static void on_end(struct job *j, const struct http_head *trailers)

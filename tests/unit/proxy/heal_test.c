@@ -5,6 +5,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "net/loop.h"
 #include "unit/proxy/world.h"
 
@@ -370,6 +371,68 @@ static void with_trailers(void)
     world_close(&w);
 }
 
+/* A 404 for what a peer has is never passed on, whatever comes with it: nothing of it is needed. */
+static void false_404(void)
+{
+    static char zeros[LIMIT_HEALED_BYTES / 4 + 1];
+    struct world w;
+    struct side *c;
+
+    start(&w);
+    memset(zeros, '0', sizeof(zeros) - 1);
+    c = client(&w);
+    (void)asked(&w, c, GET("/apis/batch"));
+    say(conn(&w.local, 0),
+        "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-End: y\r\n\r\n");
+    ok(has(c, BATCH_ALONE) && !got(c, "X-End"), "a 404 with trailers is completed");
+    (void)asked(&w, c, GET("/apis/batch"));
+    say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Length: 262145\r\n\r\n");
+    for (unsigned i = 0; i < 4; i++)
+        say(conn(&w.local, 0), zeros);
+    say(conn(&w.local, 0), "!");
+    ok(has(c, BATCH_ALONE), "one that says that it is long");
+    (void)asked(&w, c, GET("/apis/batch"));
+    say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (unsigned i = 0; i < 5; i++) {
+        say(conn(&w.local, 0), "10000\r\n");
+        say(conn(&w.local, 0), zeros);
+        say(conn(&w.local, 0), "\r\n");
+    }
+    say(conn(&w.local, 0), "0\r\n\r\n");
+    ok(has(c, BATCH_ALONE) && !got(c, "HTTP/1.1 404 "), "and one that turns out to be");
+    world_close(&w);
+}
+
+/* One allocation fails from the server's 404 on: then it is 503. */
+static void without_memory(const char *request, bool long_body)
+{
+    enum { ALLOCATIONS = 16 };
+    unsigned refused = 0, answered = 0;
+
+    for (uint64_t nth = 1; nth <= ALLOCATIONS; nth++) {
+        struct world w;
+        struct side *c;
+
+        start(&w);
+        w.short_of_memory = true;
+        c = client(&w);
+        (void)asked(&w, c, request);
+        mem_fail_nth(nth);
+        say(conn(&w.local, 0),
+            long_body ? "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n" : NOT_FOUND);
+        world_settle(&w);
+        if (long_body)
+            say(conn(&w.local, 0), "0\r\n\r\n");
+        (void)until(&w, c->eof || c->failed || got(c, "\r\n\r\n"));
+        mem_fail_nth(0);
+        refused += got(c, "HTTP/1.1 503 ");
+        answered += got(c, "HTTP/1.1 200 ");
+        ok(!got(c, "HTTP/1.1 404 "), "%.20s, allocation %u: no 404", request, (unsigned)nth);
+        world_close(&w);
+    }
+    ok(refused > 0 && answered > 0, "%.20s: %u times 503, %u times 200", request, refused, answered);
+}
+
 /* Nor is a peer asked in its place, which serves something else: that no document completes. */
 static void switched_off_and_away(void)
 {
@@ -572,6 +635,11 @@ int main(void)
     before_peers_are_read();
     leaves_before_it_is_completed();
     with_trailers();
+    false_404();
+    for (unsigned i = 0; i < 2; i++) {
+        without_memory(GET("/apis/batch"), i);
+        without_memory(GET("/apis/batch/v1"), i);
+    }
     local_denies();
     drifted_unread();
     asked_anew();

@@ -235,6 +235,7 @@ static void short_of_memory(const struct question *q, uint64_t nth)
     }
     mem_fail_nth(0);
     ok(c->eof || c->failed || got(c, "HTTP/1.1 "), "%.20s, allocation %u: it ends", q->request, (unsigned)nth);
+    ok(!got(c, "HTTP/1.1 404 "), "and nothing is said not to be there");
     world_close(&w);
 }
 
