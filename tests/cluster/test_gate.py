@@ -9,7 +9,6 @@ from harness import etcd, waiting
 from harness.api import AGGREGATED, ensure, expect
 from harness.load import Load
 from harness.node import PORT
-from harness.runner import limit
 from rawhttp import Raw
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"  # cp-b and cp-c have them
@@ -126,7 +125,6 @@ def _tell(what, load):
     print("# %s: %d requests, %s%s" % (what, load.total(), load, ", without Retry-After: %s" % silent if silent else ""), flush=True)
 
 
-@limit(600)
 def test_restarts(cluster):
     """the only server that has it restarts: stopped in order its resources are 404 until it is back, killed they are 503 without Retry-After first"""
     old, path = cluster.node("cp-a"), cluster.skew.everywhere
@@ -140,7 +138,6 @@ def test_restarts(cluster):
         assert load.statuses[status] > 0 and load.example[status].header("Retry-After") is None, load
 
 
-@limit(600)
 def test_rolling(cluster):
     """two servers that have it restart one after the other: stopped in order nobody notices, killed some requests are 503"""
     for end, what, statuses in ((_stop, "stopped", {200}), (_kill, "killed", {200, 503})):
@@ -153,7 +150,6 @@ def test_rolling(cluster):
         assert set(load.statuses) == statuses, load
 
 
-@limit(600)
 def test_dead(cluster):
     """one of two peers is dead: some requests are 503, as text and without Retry-After, and count as rerouted, not as errors; what only a dead one served stays Current"""
     _await_found(cluster)

@@ -47,7 +47,6 @@ def _over_and_back(one, kind):
         assert owner in one.run("ss -Hltnp 'sport = :6443'")
 
 
-@limit(600)
 def test_before(cluster):
     """kubeadm, preflight included, makes a node whose control plane the kubelet runs from images"""
     one = cluster.machines[0]
@@ -78,7 +77,6 @@ def test_static_pod(cluster):
     assert not one.run("find /etc/kubernetes -name '*mvproxy*'"), one.run("find /etc/kubernetes -name '*mvproxy*'")
 
 
-@limit(600)
 def test_without_patch(cluster):
     """mvproxy is down, and the probes go to it: the kubelet kills a healthy kube-apiserver"""
     one = cluster.machines[0]
@@ -98,7 +96,6 @@ def test_without_patch(cluster):
     waiting.until(lambda: one.status("kubectl -n kube-system get configmap kubeadm-config") == 0, "it to know its users", 120)
 
 
-@limit(600)
 def test_patch(cluster):
     """with the guide's patch it stays: mvproxy is down for as many probes as would have killed it, and more"""
     one = cluster.machines[0]

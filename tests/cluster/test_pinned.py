@@ -22,7 +22,6 @@ from harness.knowing import Asker, Ledger, Worker, in_hands
 from harness.kubectl import kubeconfig
 from harness.node import PORT
 from harness.parts import part
-from harness.runner import limit
 
 BALANCER = ("127.0.0.1", 7443)  # an address that every server's certificate has
 MOST_IN_HANDS = 3  # for one kill, of one client that asks for one thing at a time
@@ -152,7 +151,6 @@ class Load:
         self._balancer.stop()
 
 
-@limit(600)
 def test_nobody_notices(cluster):
     """server and proxy of each node are replaced, one server is killed: no 5xx, no reset, no refusal, pinned or not, HTTP/1.1 and HTTP/2"""
     ledger, killed = Ledger(), rolling.Windows()

@@ -135,7 +135,7 @@ class Machine:
         return ["nsenter", "--target", str(self.pid), "--all", "env", "-i", "-C", "/root", *("%s=%s" % v for v in variables.items()),
                 "bash", "-euo", "pipefail", "-c", script]
 
-    def run(self, script, check=True, timeout=240):
+    def run(self, script, check=True, timeout=400):
         """What a shell script there writes to both outputs; CommandFailed if its status is not 0, or it takes longer than timeout (seconds)."""
         try:
             done = subprocess.run(self._argv(script), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -10,7 +10,7 @@ import traceback
 
 from . import waiting
 
-TEST_LIMIT = 240  # seconds; for tests that hang (unless they have a limit() of their own)
+TEST_LIMIT = 600  # seconds; for tests that hang (unless they have a limit() of their own), not for a machine that is busy
 
 
 class Skip(Exception):
