@@ -69,6 +69,14 @@ struct call {
     struct exposition *made;  /* NULL: nothing has been */
 };
 
+static void reached_limit(struct admin *a, const char *which)
+{
+    struct slice labels[] = {slice_str(which)};
+
+    log_v(4, "Limit of the admin listener reached", LT("limit", which));
+    metric_inc(metric_child(a->limits, labels));
+}
+
 /* ---- the pages ---- */
 
 /* In /statusz, which has only the first part of each, as kube-apiserver's. */
@@ -213,13 +221,10 @@ static void serve_status_page(struct call *c)
     struct status s;
 
     c->content_type = "text/html; charset=utf-8";
-    if (pieces_are_full(c->admin->pieces)) {
-        c->status = HTTP_SERVUNAVAIL;
-        buf_append_str(&c->body, "too many status pages are being sent\n");
-        return;
-    }
     if (!collect(c, &s))
         return;
+    if (pieces_make_room(c->admin->pieces))
+        reached_limit(c->admin, "pages");
     c->page = status_page_begin(&s, asked_refresh(c->query), &c->body);
     c->body.failed = c->body.failed || c->page == NULL;
     if (c->page != NULL && metrics_text_accepts_gzip(c->accept_encoding))
@@ -240,11 +245,9 @@ enum { ROUTES = sizeof(routes) / sizeof(routes[0]) };
 
 /* ---- one request ---- */
 
-static void reached_limit(struct admin *a, const char *which)
+static int fd_of(struct evhttp_request *req)
 {
-    struct slice labels[] = {slice_str(which)};
-
-    metric_inc(metric_child(a->limits, labels));
+    return bufferevent_getfd(evhttp_connection_get_bufferevent(evhttp_request_get_connection(req)));
 }
 
 static void refuse(struct call *c, unsigned status, const char *text)
@@ -275,6 +278,15 @@ static void check_access(struct call *c)
         c->verdict = ACCESS_FORBIDDEN;
 }
 
+/* What others do not read does not keep anybody from reading: who has not for longest ends. */
+static bool has_room(struct call *c)
+{
+    if (untaken_bytes(c->admin->untaken) < LIMIT_ADMIN_UNTAKEN)
+        return true;
+    reached_limit(c->admin, "answers");
+    return connections_end_reader(c->admin->connections, fd_of(c->req));
+}
+
 static void serve(struct call *c)
 {
     if (health_is_path(c->path)) {
@@ -284,12 +296,10 @@ static void serve(struct call *c)
     for (size_t i = 0; i < ROUTES; i++) {
         if (!slice_eq(c->path, slice_str(routes[i].path)))
             continue;
-        if (untaken_bytes(c->admin->untaken) < LIMIT_ADMIN_UNTAKEN) {
+        if (has_room(c))
             routes[i].serve(c);
-        } else {
-            reached_limit(c->admin, "answers");
+        else
             refuse(c, HTTP_SERVUNAVAIL, "too many answers wait for their readers\n");
-        }
         return;
     }
     refuse(c, HTTP_NOTFOUND, "404 page not found\n");
@@ -405,11 +415,6 @@ static void count(struct call *c)
     metric_inc(metric_child(c->admin->requests, labels));
 }
 
-static int fd_of(struct evhttp_request *req)
-{
-    return bufferevent_getfd(evhttp_connection_get_bufferevent(evhttp_request_get_connection(req)));
-}
-
 static struct call call_of(struct evhttp_request *req, struct admin *a)
 {
     const struct evkeyvalq *headers = evhttp_request_get_input_headers(req);
@@ -437,7 +442,7 @@ static bool make_some(struct evhttp_request *req, void **work, void *arg)
     if (*work == NULL) {
         struct call c = call_of(req, arg);
 
-        if (metrics_at(arg, c.path) != NULL && is_let_in(&c) && untaken_bytes(c.admin->untaken) < LIMIT_ADMIN_UNTAKEN)
+        if (metrics_at(arg, c.path) != NULL && is_let_in(&c))
             *work = new_exposition(&c);
         buf_free(&c.body);
         return *work == NULL;
@@ -501,10 +506,12 @@ static struct bufferevent *make_bufferevent(struct event_base *base, void *arg)
 
 static void on_connections(enum connections_event ev, void *arg)
 {
-    const char *limit = ev == CONNECTIONS_TOO_MANY ? "connections" : "descriptors";
+    reached_limit(arg, ev == CONNECTIONS_TOO_MANY ? "connections" : "descriptors");
+}
 
-    log_v(4, "Limit of the admin listener reached", LT("limit", limit));
-    reached_limit(arg, limit);
+static void on_handshakes_crowded(void *arg)
+{
+    reached_limit(arg, "handshakes");
 }
 
 static bool listen_on(struct admin *a, const char *address, unsigned port, struct err *err)
@@ -561,11 +568,11 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
     a->requests = metric_family(o->metrics, METRIC_COUNTER, "mvproxy_admin_requests_total",
                                 "Requests to the admin listener, by path and status code.", labels, 100);
     a->limits = metric_family(o->metrics, METRIC_COUNTER, "mvproxy_admin_limits_total",
-                              "How often a limit of the admin listener was reached, by limit.", limit, 3);
+                              "How often a limit of the admin listener was reached, by limit.", limit, 5);
     a->untaken = untaken_new();
     if (!a->loopback) {
         a->tls = tls_ctx_ref(o->tls);
-        a->handshakes = tls_acceptor_new(l, o->handshake_timeout_ms);
+        a->handshakes = tls_acceptor_new(l, o->handshake_timeout_ms, on_handshakes_crowded, a);
     }
     a->asked = asked_new(l, &(struct asked_fns){make_some, respond, drop_made}, a);
     a->http = a->asked == NULL ? NULL : new_http(a);

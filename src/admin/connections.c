@@ -153,6 +153,24 @@ static void end_one(struct connections *c)
     c->fn(CONNECTIONS_TOO_MANY, c->arg);
 }
 
+bool connections_end_reader(struct connections *c, int fd)
+{
+    struct connection *first = NULL;
+
+    forget_closed(c);
+    for (size_t i = 0; i < c->n_open; i++) {
+        struct connection *one = &c->open[i];
+
+        if (one->state == WAITING && one->fd != fd && (first == NULL || one->since_ms < first->since_ms))
+            first = one;
+    }
+    if (first == NULL)
+        return false;
+    shutdown(first->fd, SHUT_RDWR);
+    *first = c->open[--c->n_open];
+    return true;
+}
+
 static void make_room(struct connections *c)
 {
     if (c->n_open <= LIMIT_ADMIN_CONNECTIONS)

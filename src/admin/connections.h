@@ -36,5 +36,8 @@ void connections_arrived(struct connections *c, struct bufferevent *bev);
 void connections_asked(struct connections *c, int fd);
 /* It has read the whole of the answer, as far as the kernel says. */
 void connections_answered(struct connections *c, int fd);
+/* Ends the one that has not read the whole of an answer for longest, but not that with this descriptor. False: there is
+ * none. What it was to be sent is freed when libevent sees its end. */
+bool connections_end_reader(struct connections *c, int fd);
 
 #endif

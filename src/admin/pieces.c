@@ -2,7 +2,9 @@
 #include "admin/pieces.h"
 
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/http.h>
+#include <sys/socket.h>
 
 #include "admin/status_page.h"
 #include "base/buf.h"
@@ -15,11 +17,13 @@ enum { MAX_AT_ONCE = 8, MAX_PIECE = 16 << 20 };
 
 struct pieces {
     struct loop *loop;
-    struct list jobs; /* of struct page_job */
+    struct list jobs;  /* of struct page_job; who has taken nothing for longest first */
+    struct list ended; /* of struct page_job; libevent will see the end of their connections */
 };
 
 struct page_job {
     struct list_node node;
+    struct list *list; /* that it is in */
     struct pieces *pieces;
     struct evhttp_request *req;
     struct evhttp_connection *connection;
@@ -34,19 +38,34 @@ struct pieces *pieces_new(struct loop *l)
 
     p->loop = l;
     list_init(&p->jobs);
+    list_init(&p->ended);
     return p;
 }
 
-bool pieces_are_full(const struct pieces *p)
+static void enlist(struct page_job *j, struct list *list)
 {
-    return p->jobs.count >= MAX_AT_ONCE;
+    j->list = list;
+    list_push_back(list, &j->node);
+}
+
+bool pieces_make_room(struct pieces *p)
+{
+    struct page_job *j;
+
+    if (p->jobs.count < MAX_AT_ONCE)
+        return false;
+    j = list_entry(list_first(&p->jobs), struct page_job, node);
+    list_remove(&p->jobs, &j->node);
+    enlist(j, &p->ended);
+    (void)shutdown(bufferevent_getfd(evhttp_connection_get_bufferevent(j->connection)), SHUT_RDWR);
+    return true;
 }
 
 static void page_free(struct page_job *j)
 {
     evhttp_connection_set_closecb(j->connection, NULL, NULL);
     loop_defer_cancel(j->pieces->loop, &j->next);
-    list_remove(&j->pieces->jobs, &j->node);
+    list_remove(j->list, &j->node);
     status_page_free(j->page);
     gzipper_free(j->gzip);
     mem_free(j);
@@ -128,6 +147,8 @@ static void on_piece_sent(struct evhttp_connection *connection, void *arg)
     struct page_job *j = arg;
 
     (void)connection;
+    list_remove(j->list, &j->node);
+    enlist(j, j->list);
     if (j->page == NULL)
         page_over(j);
     else
@@ -146,7 +167,7 @@ bool pieces_send(struct pieces *p, struct evhttp_request *req, struct slice firs
     j->connection = evhttp_request_get_connection(req);
     j->page = page;
     j->gzip = gzip;
-    list_push_back(&p->jobs, &j->node);
+    enlist(j, &p->jobs);
     evhttp_connection_set_closecb(j->connection, on_page_gone, j);
     evhttp_send_reply_start(req, HTTP_OK, "OK");
     send_piece(j, first, false);
@@ -160,6 +181,8 @@ void pieces_free(struct pieces *p)
     if (p == NULL)
         return;
     while ((n = list_first(&p->jobs)) != NULL)
+        page_free(list_entry(n, struct page_job, node));
+    while ((n = list_first(&p->ended)) != NULL)
         page_free(list_entry(n, struct page_job, node));
     mem_free(p);
 }

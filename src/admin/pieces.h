@@ -17,8 +17,8 @@ struct status_page;
 struct pieces *pieces_new(struct loop *l);
 /* Pages that are being sent are given up; their requests go with their connections. NULL: nothing. */
 void pieces_free(struct pieces *p);
-/* No more than so many are sent at once. */
-bool pieces_are_full(const struct pieces *p);
+/* No more than eight are sent at once: of more, that whose client has taken nothing for longest ends. True: one did. */
+bool pieces_make_room(struct pieces *p);
 /*
  * Answers `req`, whose header fields are set: `first`, then what the page says. Takes the page, and `gzip`, through
  * which all of it goes; NULL: as it is. False when out of memory: nothing has been sent, and both are still the

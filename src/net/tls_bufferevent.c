@@ -19,6 +19,8 @@
 struct tls_acceptor {
     struct loop *loop;
     uint64_t timeout_ms;
+    void (*crowded)(void *arg);
+    void *arg;
     struct list under_way; /* of struct handshake, the oldest first */
 };
 
@@ -38,11 +40,29 @@ struct handshake {
     struct event ready;
     struct handshake_step step;
     bool begun;
-    char ip[INET6_ADDRSTRLEN];
+    size_t alike;              /* of this address, itself with them */
+    char ip[INET6_ADDRSTRLEN]; /* "": not known yet */
 };
+
+/* `by`: 1 when it has an address, -1 when it goes. */
+static void count(struct handshake *h, int by)
+{
+    for (struct list_node *n = list_first(&h->acceptor->under_way); n != NULL;
+         n = list_next(&h->acceptor->under_way, n)) {
+        struct handshake *other = list_entry(n, struct handshake, node);
+
+        if (strcmp(other->ip, h->ip) != 0)
+            continue;
+        other->alike += (size_t)by;
+        if (other != h && by > 0)
+            h->alike++;
+    }
+}
 
 static void end(struct handshake *h)
 {
+    if (h->ip[0] != '\0')
+        count(h, -1);
     list_remove(&h->acceptor->under_way, &h->node);
     lifetime_retire(&h->life, mem_free, h);
     bufferevent_decref(h->bev);
@@ -166,10 +186,28 @@ static void take_step(void *arg)
         wake(h, EV_READ);
 }
 
+/* Of the address that has most the oldest goes. */
+static void make_room(struct tls_acceptor *a)
+{
+    struct handshake *first = NULL;
+
+    if (a->under_way.count <= LIMIT_ADMIN_HANDSHAKES)
+        return;
+    for (struct list_node *n = list_first(&a->under_way); n != NULL; n = list_next(&a->under_way, n)) {
+        struct handshake *h = list_entry(n, struct handshake, node);
+
+        if (first == NULL || h->alike > first->alike)
+            first = h;
+    }
+    wake(first, EV_TIMEOUT);
+    a->crowded(a->arg);
+}
+
 /* The bufferevent has its descriptor now, and waits for events. */
 static void begin(void *arg)
 {
     struct handshake *h = arg;
+    struct tls_acceptor *a = h->acceptor;
     struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(addr);
 
@@ -177,16 +215,20 @@ static void begin(void *arg)
     event_del(&h->bev->ev_write);
     (void)getpeername(bufferevent_getfd(h->bev), (struct sockaddr *)&addr, &len);
     sockopt_ip((const struct sockaddr *)&addr, h->ip);
+    count(h, 1);
     loop_timer_set(h->timer, h->acceptor->timeout_ms);
     await(h, EV_READ);
+    make_room(a);
 }
 
-struct tls_acceptor *tls_acceptor_new(struct loop *l, uint64_t timeout_ms)
+struct tls_acceptor *tls_acceptor_new(struct loop *l, uint64_t timeout_ms, void (*crowded)(void *arg), void *arg)
 {
     struct tls_acceptor *a = must_zalloc(sizeof(*a));
 
     a->loop = l;
     a->timeout_ms = timeout_ms == 0 ? TIMEOUT_HANDSHAKE_MS : timeout_ms;
+    a->crowded = crowded;
+    a->arg = arg;
     list_init(&a->under_way);
     return a;
 }
@@ -244,8 +286,6 @@ struct bufferevent *tls_bufferevent_new(struct tls_acceptor *a, struct tls_ctx *
         bufferevent_free(bev);
         return NULL;
     }
-    if (a->under_way.count > LIMIT_ADMIN_HANDSHAKES)
-        wake(list_entry(list_first(&a->under_way), struct handshake, node), EV_TIMEOUT);
     return bev;
 }
 

@@ -15,10 +15,10 @@ struct tls_peer;
 
 /*
  * Handshakes of accepted connections, with their parts of the loop's turns (handshake_queue.h). Who has not ended his
- * after timeout_ms (0: TIMEOUT_HANDSHAKE_MS) is closed, and of more than LIMIT_ADMIN_HANDSHAKES the oldest. Ends the
- * process when out of memory: for start-up.
+ * after timeout_ms (0: TIMEOUT_HANDSHAKE_MS) is closed, and of more than LIMIT_ADMIN_HANDSHAKES the oldest of the
+ * address that has most, which `crowded` is told. Ends the process when out of memory: for start-up.
  */
-struct tls_acceptor *tls_acceptor_new(struct loop *l, uint64_t timeout_ms);
+struct tls_acceptor *tls_acceptor_new(struct loop *l, uint64_t timeout_ms, void (*crowded)(void *arg), void *arg);
 /* Before the bufferevents are freed. NULL is fine. */
 void tls_acceptor_free(struct tls_acceptor *a);
 

@@ -102,6 +102,7 @@ static int unverified(const struct http_head *head, const struct tls_peer *tls, 
     if (tls->present && !out->rerouted)
         return refuse(out, tls->why_not != NULL ? tls->why_not : "certificate without a usable identity");
     out->kind = AUTHN_PASS;
+    out->anonymous = true;
     return AUTHN_OK;
 }
 

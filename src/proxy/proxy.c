@@ -103,6 +103,7 @@ static bool authenticate(struct job *j)
         return false;
     }
     j->summary.user_kind = user_kind(&j->authn);
+    j->summary.anonymous = j->authn.anonymous;
     if (j->authn.by_certificate)
         request_metrics_certificate(j->proxy->request_metrics, client->tls->not_after - clock_wall_us() / 1000000);
     if (j->config->access_log.user)

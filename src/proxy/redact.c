@@ -122,7 +122,7 @@ static void append_path(struct slice path, struct buf *out)
     struct slice segment;
     bool first = true;
 
-    while (slice_split(&path, '/', &segment)) {
+    while (buf_len(out) < out->ceiling && slice_split(&path, '/', &segment)) {
         size_t n = slice_index(segment, ';');
 
         if (!first)
@@ -150,7 +150,7 @@ void redact_target(struct slice target, const struct reqinfo *info, struct buf *
     if (!slice_split(&rest, '?', &part))
         return;
     append_path(part, out);
-    while (rest.p != NULL && slice_split(&rest, '&', &part)) {
+    while (rest.p != NULL && buf_len(out) < out->ceiling && slice_split(&rest, '&', &part)) {
         append(slice_of(&before, 1), out);
         append_parameter(part, known, out);
         before = '&';

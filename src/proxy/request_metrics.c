@@ -93,10 +93,10 @@ struct request_metrics *request_metrics_new(struct metrics *m)
         m, METRIC_COUNTER, "mvproxy_unavailable_requests_total",
         "Requests for resources that mvproxy itself, or that of the last peer, answered with 503, by route.",
         route_labels, ROUTE_ROWS);
-    struct metric_family *resources =
-        metric_family(m, METRIC_COUNTER, "mvproxy_resource_requests_total",
-                      "Requests for resources that were answered, but with 400, 401, 403, 429 or 504, by route.",
-                      route_labels, ROUTE_ROWS);
+    struct metric_family *resources = metric_family(m, METRIC_COUNTER, "mvproxy_resource_requests_total",
+                                                    "Requests for resources that were answered, but those without "
+                                                    "credentials or with a status that is had without any, by route.",
+                                                    route_labels, ROUTE_ROWS);
 
     declare_requests(a, m);
     declare_others(a, m);
@@ -143,6 +143,7 @@ static struct slice known_subresource(const struct route *r, struct slice text)
     return r->known_subresource || text.n == 0 ? text : SLICE_LIT("other");
 }
 
+/* Strangers leave half of the series to those who are let in. */
 static void count_request(struct request_metrics *a, struct exchange *x, const struct reqinfo *info,
                           const struct route *r, const struct request_summary *e)
 {
@@ -168,7 +169,7 @@ static void count_request(struct request_metrics *a, struct exchange *x, const s
             code,
         },
         (struct slice[]){other, none, other, other, resource ? other : none, other, other, component, code},
-        ACCOUNT_FOLDED));
+        request_summary_was_heard(e) ? ACCOUNT_FOLDED : ACCOUNT_MAX_SERIES / 2));
 }
 
 void request_summary_note_head(struct request_summary *e, const struct http_head *h)
@@ -199,15 +200,15 @@ bool request_summary_name_head(struct request_summary *e, struct http_head *h, s
     return id.n == 0 || http_head_add_id(h, head_arena, HTTP_AUDIT_ID, id);
 }
 
-/* 400 and 504 too are had without anybody looking who asks (?timeout=). */
+/* What servers answer before they look who asks (net/http, k8s.io/apiserver's filters: ?timeout=), and what we do. */
 bool request_summary_was_heard(const struct request_summary *e)
 {
-    static const unsigned unheard[] = {0, 400, 401, 403, 429, 504};
+    static const unsigned unheard[] = {0, 400, 401, 403, 408, 413, 414, 417, 429, 431, 501, 504, 505};
 
-    for (size_t i = 0; i < sizeof(unheard) / sizeof(unheard[0]); i++)
+    for (size_t i = 0; !e->anonymous && i < sizeof(unheard) / sizeof(unheard[0]); i++)
         if (e->status == unheard[i])
             return false;
-    return true;
+    return !e->anonymous;
 }
 
 void request_summary_note_answer(struct request_summary *e, const struct http_head *h)
@@ -240,10 +241,11 @@ void request_metrics_count(struct request_metrics *a, struct exchange *x, const 
     count_request(a, x, info, r, e);
     if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row < ROUTE_ROWS)
         metric_observe(a->by_route[r->row], (double)us / 1e6);
-    if (info->is_resource && request_summary_was_heard(e))
+    if (info->is_resource && request_summary_was_heard(e)) {
         metric_inc(a->resources[r->row]);
-    if (e->unavailable && e->status == 503 && info->is_resource)
-        metric_inc(a->unavailable[r->row]);
+        if (e->unavailable && e->status == 503)
+            metric_inc(a->unavailable[r->row]);
+    }
     if (r->reason != NULL && e->peer != NULL) {
         struct slice reason = slice_str(r->reason);
 

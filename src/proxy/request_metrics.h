@@ -25,6 +25,7 @@ struct request_summary {
     bool long_running;
     bool unavailable;        /* an answer of 503 is mvproxy's own: no server that could answer was reached */
     bool custom;             /* for the metrics: of a CRD or an aggregated API server; only set if that matters */
+    bool anonymous;          /* it came with no credential: neither certificate nor token */
     bool apply;              /* its Content-Type is that of server-side apply */
     struct slice user;       /* for the access log: set if it logs users and the proxy knows the user */
     struct slice user_agent; /* for the access log */
@@ -48,7 +49,8 @@ struct slice request_summary_own_audit_id(struct request_summary *e, struct aren
  */
 MEM_CHECK bool request_summary_name_head(struct request_summary *e, struct http_head *h, struct arena *a,
                                          struct arena *head_arena);
-/* Whether the status shows that a server authenticated the client: not one that anybody can get at will. */
+/* Whether the status shows that a server authenticated the client: not one that anybody can get at will, and not to a
+ * request without credentials, which RBAC may allow some things. */
 bool request_summary_was_heard(const struct request_summary *e);
 /* Takes the Audit-ID of a server's answer, if it has one. */
 void request_summary_note_answer(struct request_summary *e, const struct http_head *h);

@@ -74,7 +74,7 @@ def all_say(world, state):
 
 def test_same(world):
     """host names, versions and state of each server, in every view"""
-    until(lambda: all(s["answers"] == "answers" for s in servers(world).values()), "all to be asked", SOON)
+    until(lambda: all(s["answers"] == "answers" and s["version"] for s in servers(world).values()), "all to have told their versions", SOON)
     told = servers(world)
     equal({n: (s["version"], s["state"]) for n, s in told.items()},
           {"test-server-a": ("v1.33.0", "local"), "test-server-b": ("v1.34.0", "live")}, "servers")

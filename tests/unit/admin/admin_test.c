@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <openssl/ssl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -308,10 +309,24 @@ static bool is_open(struct world *w, int fd)
     return recv(fd, &byte, 1, 0) < 0 && errno == EAGAIN;
 }
 
+static int dial_from(struct world *w, const char *ip)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (inet_pton(AF_INET, ip, &addr.sin_addr) != 1 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+        tap_bail("bind %s", ip);
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    addr.sin_port = htons((uint16_t)admin_port(w->admin));
+    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+        tap_bail("connect");
+    return fd;
+}
+
 static void test_handshakes_refused(void)
 {
     struct tls_ctx *tls = server_tls();
-    int fds[LIMIT_ADMIN_HANDSHAKES + 1], in_clear;
+    int fds[LIMIT_ADMIN_HANDSHAKES + 1], extra[LIMIT_ADMIN_HANDSHAKES + 1], in_clear, slow;
     struct world w;
 
     world_init(&w, "0.0.0.0", tls);
@@ -325,9 +340,23 @@ static void test_handshakes_refused(void)
     }
     ok(is_closed(&w, fds[0]), "one too many in silence: the oldest goes");
     ok(is_open(&w, fds[1]) && is_open(&w, fds[ROWS(fds) - 1]), "and nobody else");
-    expect(&w, "monitor", "/metrics", "HTTP/1.1 200 ");
-    for (size_t i = 0; i < ROWS(fds); i++)
+    slow = dial_from(&w, "127.0.0.2");
+    loop_run_once(w.loop, 20);
+    for (size_t i = 0; i < ROWS(fds); i++) {
         close(fds[i]);
+        fds[i] = dial_admin(&w);
+        loop_run_once(w.loop, 20);
+        extra[i] = dial_admin(&w);
+        loop_run_once(w.loop, 20);
+    }
+    ok(is_open(&w, slow), "nor another address in its handshake, however many come from one");
+    expect(&w, "monitor", "/metrics", "HTTP/1.1 200 ");
+    ok(has(answer_bytes().p, "mvproxy_admin_limits_total{limit=\"handshakes\"} "), "which is counted");
+    close(slow);
+    for (size_t i = 0; i < ROWS(fds); i++) {
+        close(fds[i]);
+        close(extra[i]);
+    }
     world_end(&w); /* with all of them under way */
     tls_ctx_unref(tls);
 }
@@ -354,20 +383,6 @@ static void test_handshake_timeout(void)
 }
 
 /* ---- too many connections, too few descriptors ---- */
-
-static int dial_from(struct world *w, const char *ip)
-{
-    struct sockaddr_in addr = {.sin_family = AF_INET};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (inet_pton(AF_INET, ip, &addr.sin_addr) != 1 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
-        tap_bail("bind %s", ip);
-    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    addr.sin_port = htons((uint16_t)admin_port(w->admin));
-    if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
-        tap_bail("connect");
-    return fd;
-}
 
 /* What has come of an answer to a request on a connection that stays open. */
 static size_t asks(struct world *w, int fd, const char *path)
@@ -552,37 +567,76 @@ static void test_out_of_descriptors(void)
     world_end(&w);
 }
 
+/* Reads what is on its way, to its end: that of the answer, or of the connection. */
+static bool is_cut_off(struct world *w, int fd)
+{
+    char bytes[65536];
+
+    for (int quiet = 0; quiet < 20; quiet++) {
+        ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
+
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return true;
+        if (n > 0)
+            quiet = 0;
+        loop_run_once(w->loop, 1);
+    }
+    return false;
+}
+
 /* Clients that ask for a long answer and do not read it. */
 static void test_untaken(void)
 {
     enum { READERS = 24 };
-    int fds[READERS], health;
+    int fds[READERS], newcomer;
     struct world w;
-    unsigned served = 0;
+    unsigned ended = 0;
 
     world_init(&w, "127.0.0.1", NULL);
     make_metrics_long(&w);
     for (int i = 0; i < READERS; i++) {
         fds[i] = dial_admin(&w);
-        served += asks(&w, fds[i], "/metrics") == 4096;
+        if (asks(&w, fds[i], "/metrics") != 4096)
+            tap_bail("no answer");
     }
-    ok(served > 5 && served < READERS, "what nobody reads is bounded: %u of %d long answers were made", served,
-       READERS);
-    health = dial_admin(&w);
-    ok(asks(&w, health, "/livez") > 0 && asks(&w, health, "/readyz") > 0, "health is told all the same");
-    close(health);
+    newcomer = dial_admin(&w);
+    ok(asks(&w, newcomer, "/livez") > 0 && asks(&w, newcomer, "/readyz") > 0, "health is told");
+    ok(asks(&w, newcomer, "/metrics") == 4096, "who comes is answered, whatever others do not read");
+    for (int i = 0; i < READERS; i++)
+        ended += is_cut_off(&w, fds[i]);
+    ok(ended > 5 && ended < READERS - 5, "what nobody reads is bounded: %u of %d were ended", ended, READERS);
+    ok(!is_cut_off(&w, newcomer), "not who came last");
+    ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"answers\"}"), "which is counted");
+    close(newcomer);
     for (int i = 0; i < READERS; i++)
         close(fds[i]);
-    for (int i = 0; i < 20; i++)
-        loop_run_once(w.loop, 1);
-    health = dial_admin(&w);
-    ok(asks(&w, health, "/metrics") == 4096, "once they are gone, there is room again");
-    close(health);
+    world_end(&w);
+}
+
+/* The same of the page of many servers. */
+static void test_pages(void)
+{
+    enum { READERS = 10 };
+    int fds[READERS];
+    struct world w;
+
+    world_init(&w, "127.0.0.1", NULL);
+    w.servers = 20000;
+    for (int i = 0; i < READERS; i++) {
+        fds[i] = dial_admin(&w);
+        if (asks(&w, fds[i], "/") == 0)
+            tap_bail("no page");
+    }
+    ok(is_cut_off(&w, fds[0]) && is_cut_off(&w, fds[1]), "of ten pages that nobody reads the first two are ended");
+    ok(!is_cut_off(&w, fds[2]) && !is_cut_off(&w, fds[READERS - 1]), "and no other");
+    for (int i = 0; i < READERS; i++)
+        close(fds[i]);
     world_end(&w);
 }
 
 int main(void)
 {
+    (void)signal(SIGPIPE, SIG_IGN); /* as the daemon does */
     make_certs();
     test_manners();
     test_errors();
@@ -599,5 +653,6 @@ int main(void)
     test_crowd_at_once();
     test_out_of_descriptors();
     test_untaken();
+    test_pages();
     return tap_end();
 }

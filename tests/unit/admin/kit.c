@@ -133,13 +133,15 @@ static bool status(struct status *s, void *arg)
     static const struct traffic nothing;
     struct world *w = arg;
     struct served_input in = {.local_id = "apiserver-l", .local_host = "cp-a", .local_etag = {SLICE_LIT("")}};
+    size_t n = w->servers == 0 ? 1 : w->servers;
 
     memset(s, 0, sizeof(*s));
-    s->cluster.servers = mem_array(1, sizeof(hostile));
+    s->cluster.servers = mem_array(n, sizeof(hostile));
     s->served = served_new(&in);
     if (s->cluster.servers == NULL || s->served == NULL)
         tap_bail("out of memory");
-    s->cluster.servers[s->cluster.n++] = hostile;
+    while (s->cluster.n < n)
+        s->cluster.servers[s->cluster.n++] = hostile;
     s->cluster.own_id = s->cluster.hostname = s->cluster.identity = "";
     s->ready = w->not_ready == NULL;
     s->phase = s->version = s->hostname = s->reload_refused = s->files_refused = s->skewed_resources = "";

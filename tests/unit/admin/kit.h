@@ -22,6 +22,7 @@ struct world {
     struct admin *admin;
     struct changes *changes;
     const char *not_ready;
+    size_t servers; /* that the status has; 0: one */
 };
 
 void world_init(struct world *w, const char *address, struct tls_ctx *tls);

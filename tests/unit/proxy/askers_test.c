@@ -6,7 +6,7 @@
 #include "proxy/askers.h"
 #include "unit/proxy/world.h"
 
-#define FIELDS " HTTP/1.1\r\nHost: k\r\nUser-Agent: tool/1 (more)\r\n"
+#define FIELDS " HTTP/1.1\r\nHost: k\r\nUser-Agent: tool/1 (more)\r\nAuthorization: Bearer t\r\n"
 
 static void note(const struct asker *a, void *arg)
 {

@@ -405,9 +405,10 @@ static void no_content(void)
 
 /* ---- the client leaves ---- */
 
+#define TOKEN "Authorization: Bearer t\r\n"
+
 static void gone_while(const char *what, const char *target, const char *more, const char *answer)
 {
-    bool resource = strncmp(target, PODS, sizeof(PODS) - 1) == 0;
     struct world w;
     struct side *c;
 
@@ -421,8 +422,8 @@ static void gone_while(const char *what, const char *target, const char *more, c
     }
     hang_up(c, STREAM_CLOSE_ABORT);
     ok(ended(conn(&w.local, 0)), "%s: the server's connection ends", what);
-    is_double(world_metric(&w, "mvproxy_resource_requests_total", "served-locally"), resource && answer != NULL ? 1 : 0,
-              "what was given up unanswered hides no 503 from the alert");
+    is_double(world_metric(&w, "mvproxy_resource_requests_total", "served-locally"), strcmp(more, TOKEN) == 0 ? 1 : 0,
+              "what was given up unanswered, or needs no credential, hides no 503 from the alert");
     world_close(&w);
 }
 
@@ -430,11 +431,26 @@ static void client_leaves(void)
 {
     gone_while("waiting for the head", PODS, "Content-Length: 0\r\n", NULL);
     gone_while("sending a body", PODS, "Content-Length: 100\r\n\r\nabc", NULL);
-    gone_while("receiving a body", PODS, "", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
-    gone_while("watching", PODS "?watch=1", "", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    gone_while("receiving a body", PODS, TOKEN, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
+    gone_while("watching", PODS "?watch=1", TOKEN, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    gone_while("receiving what anybody may have", PODS, "", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
     gone_while("asking for /apis", "/apis",
                "Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n",
                "HTTP/1.1 403 Forbidden\r\nX: HTTP/1.1 200\r\nContent-Length: 9\r\n\r\nabc");
+}
+
+/* What strangers get at will hides no 503 from the alert either. */
+static void heard(void)
+{
+    static const unsigned heard[] = {200, 201, 404, 405, 409, 410, 422, 500, 503},
+                          unheard[] = {0, 400, 401, 403, 408, 413, 414, 417, 429, 431, 501, 504, 505};
+
+    for (size_t i = 0; i < ROWS(heard); i++)
+        ok(request_summary_was_heard(&(struct request_summary){.status = heard[i]}), "%u says who asked", heard[i]);
+    for (size_t i = 0; i < ROWS(unheard); i++)
+        ok(!request_summary_was_heard(&(struct request_summary){.status = unheard[i]}), "%u does not", unheard[i]);
+    ok(!request_summary_was_heard(&(struct request_summary){.status = 200, .anonymous = true}),
+       "nor without credentials");
 }
 
 /* ---- drain, reload ---- */
@@ -550,6 +566,7 @@ int main(void)
     early_answer();
     no_content();
     client_leaves();
+    heard();
     ends_watches();
     reload_meanwhile();
     too_many_in_flight();

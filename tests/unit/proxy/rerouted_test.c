@@ -95,7 +95,7 @@ static void denied_here(bool unread)
     struct world w;
     struct side *c = open_served(&w);
 
-    say(c, "GET " JOBS MARKED "\r\n");
+    say(c, "GET " JOBS MARKED "Authorization: Bearer t\r\n\r\n");
     ok(has(conn(&w.local, 0), JOBS), "believed to be served here");
     say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno");
     ok(until(&w, world_waiting(&w)), "denied: looks again");
