@@ -34,7 +34,7 @@ static const struct change *at(const struct ring *r, size_t i)
 
 const struct change *changes_at(const struct changes *c, bool disbelieved, size_t i)
 {
-    return at(&c->sorts[disbelieved], i);
+    return c == NULL ? NULL : at(&c->sorts[disbelieved], i);
 }
 
 static bool is_same(const struct change *a, const struct change *b)

@@ -34,7 +34,7 @@ void changes_free(struct changes *c);
 /* The same once more after the last of its sort counts up. NULL changes: nobody wants to know. */
 void changes_add(struct changes *c, enum change_kind kind, const char *subject, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Of the disbelieved, or all others: the latest is 0. NULL: there are no more. */
+/* Of the disbelieved, or all others: the latest is 0. NULL: there are no more, or nobody keeps them. */
 const struct change *changes_at(const struct changes *c, bool disbelieved, size_t i);
 /* "came", "went", "failed", "recovered", "changed", "disbelieved". Static. */
 const char *change_name(enum change_kind kind);

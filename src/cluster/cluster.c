@@ -6,6 +6,7 @@
 
 #include "back/back.h"
 #include "base/changes.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "cluster/api.h"
 #include "cluster/cluster_collect.h"
@@ -371,11 +372,39 @@ void cluster_local_suspect(struct cluster *c)
     refresh_trigger(c->local->discovery, REFRESH_SUSPECT);
 }
 
+#define DISBELIEVED_LATELY_US ((int64_t)600 * 1000000)
+
+static void name_denial(const struct gvr *gvr, char out[CHANGE_TEXT_BYTES])
+{
+    (void)snprintf(out, CHANGE_TEXT_BYTES, "404 for %.*s of %.*s%s%.*s, which its discovery lists",
+                   (int)gvr->resource.n, gvr->resource.p, (int)gvr->group.n, gvr->group.n == 0 ? "" : gvr->group.p,
+                   gvr->group.n == 0 ? "" : "/", (int)gvr->version.n, gvr->version.p);
+}
+
 void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr)
 {
-    changes_add(c->o.changes, CHANGE_DISBELIEVED, server, "404 for %.*s of %.*s%s%.*s, which its discovery lists",
-                (int)gvr->resource.n, gvr->resource.p, (int)gvr->group.n, gvr->group.n == 0 ? "" : gvr->group.p,
-                gvr->group.n == 0 ? "" : "/", (int)gvr->version.n, gvr->version.p);
+    char text[CHANGE_TEXT_BYTES];
+
+    name_denial(gvr, text);
+    changes_add(c->o.changes, CHANGE_DISBELIEVED, server, "%s", text);
+}
+
+bool cluster_disbelieved_lately(const struct cluster *c, const char *server, const struct gvr *gvr, uint64_t *ago_ms)
+{
+    int64_t now = clock_wall_us();
+    const struct change *one;
+    char text[CHANGE_TEXT_BYTES];
+
+    name_denial(gvr, text);
+    for (size_t i = 0; (one = changes_at(c->o.changes, true, i)) != NULL; i++) {
+        if (now - one->wall_us > DISBELIEVED_LATELY_US)
+            break;
+        if (strcmp(one->subject, server) != 0 || strcmp(one->text, text) != 0)
+            continue;
+        *ago_ms = now > one->wall_us ? (uint64_t)(now - one->wall_us) / 1000 : 0;
+        return true;
+    }
+    return false;
 }
 
 void cluster_peer_answered(struct cluster *c, const char *peer_id)

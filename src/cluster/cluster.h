@@ -70,6 +70,9 @@ void cluster_local_suspect(struct cluster *c);
 /* Records in the list of changes that a server answered 404 for a collection that its discovery lists. `server` is its
  * host name. */
 void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr);
+/* Whether that was so in the last ten minutes, and how long ago. For operators: what the server answers now is not
+ * known. */
+bool cluster_disbelieved_lately(const struct cluster *c, const char *server, const struct gvr *gvr, uint64_t *ago_ms);
 /* A peer answered a rerouted request: if its last polls failed, its discovery is polled again now (at the rate of
  * REFRESH_ANSWERED). */
 void cluster_peer_answered(struct cluster *c, const char *peer_id);

@@ -277,6 +277,18 @@ static void add_state(struct table *t, struct json_object *one)
                    field_duration(field_number(one, "lastErrorAgeSeconds"), age, sizeof(age)), error);
 }
 
+static void print_denial(struct json_object *server)
+{
+    char age[32];
+
+    if (field(server, "disbelievedSeconds") != NULL)
+        printf("\n%s answered 404 for this %s ago, though its discovery lists it. That is not believed: if it does so "
+               "again and no\n"
+               "other server has it, the client gets 503.\n",
+               field_text(server, "server"),
+               field_duration(field_number(server, "disbelievedSeconds"), age, sizeof(age)));
+}
+
 static void print_candidates(struct json_object *list)
 {
     static const char *const columns[] = {"PEER", "ADDRESS", "STATE", "LAST ERROR", NULL};
@@ -294,6 +306,8 @@ static void print_candidates(struct json_object *list)
     }
     putchar('\n');
     table_print(t);
+    for (size_t i = 0; i < field_count(list); i++)
+        print_denial(json_object_array_get_idx(list, i));
 }
 
 #define LOCAL_SILENT "Goes to the local server, which does not answer: 503, or none while it hangs"

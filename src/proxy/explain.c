@@ -62,6 +62,19 @@ static bool is_healthy(const struct served_peer *p, void *arg)
     return origin_healthy(p->origin);
 }
 
+/* A 404 of a server that lists the resource is not believed: what the client sees of the next one is 503. */
+static void put_denial(struct json_write *w, const struct proxy *p, const struct reqinfo *info, const char *host)
+{
+    struct gvr gvr;
+    uint64_t ago_ms;
+
+    if (!info->is_resource)
+        return;
+    gvr = reqinfo_gvr(info);
+    if (cluster_disbelieved_lately(p->cluster, host, &gvr, &ago_ms))
+        json_seconds(w, "disbelievedSeconds", ago_ms);
+}
+
 /* True unless it is known not to answer. */
 static bool put_server(struct json_write *w, const struct explain_query *q, const char *host, const char *id)
 {
@@ -81,21 +94,22 @@ static bool put_server(struct json_write *w, const struct explain_query *q, cons
 }
 
 /* How many of them answer, as far as is known. */
-static size_t put_candidates(struct json_write *w, const struct explain_query *q, const struct served *s,
-                             const struct route *r)
+static size_t put_candidates(struct json_write *w, const struct proxy *p, const struct explain_query *q,
+                             const struct reqinfo *info, const struct served *s, const struct route *r)
 {
     struct json_write list = json_nested(w, "candidates", '[');
     size_t answer = 0;
 
     for (size_t i = 0; i < r->n_candidates; i++) {
-        const struct served_peer *p = served_peer_at(s, r->candidates[i]);
+        const struct served_peer *peer = served_peer_at(s, r->candidates[i]);
         struct json_write one = json_nested(&list, NULL, '{');
 
-        answer += put_server(&one, q, p->host, p->id);
-        json_text(&one, "address", p->origin == NULL ? NULL : origin_address(p->origin));
-        json_bool(&one, "live", p->life == SERVED_LIVE);
-        json_bool(&one, "healthy", p->origin != NULL && origin_healthy(p->origin));
-        json_bool(&one, "drained", p->drained);
+        answer += put_server(&one, q, peer->host, peer->id);
+        put_denial(&one, p, info, peer->host);
+        json_text(&one, "address", peer->origin == NULL ? NULL : origin_address(peer->origin));
+        json_bool(&one, "live", peer->life == SERVED_LIVE);
+        json_bool(&one, "healthy", peer->origin != NULL && origin_healthy(peer->origin));
+        json_bool(&one, "drained", peer->drained);
         json_close(&one);
     }
     json_close(&list);
@@ -103,17 +117,17 @@ static size_t put_candidates(struct json_write *w, const struct explain_query *q
 }
 
 /* Who is asked, and whether he answers just now: what the client sees otherwise is 503. */
-static bool put_servers(struct json_write *w, const struct explain_query *q, const struct served *s,
-                        const struct route *r)
+static bool put_servers(struct json_write *w, const struct proxy *p, const struct explain_query *q,
+                        const struct reqinfo *info, const struct served *s, const struct route *r)
 {
     struct json_write local = json_nested(w, "localServer", '{');
     bool answered = put_server(&local, q, served_local_host(s), served_local_id(s));
+    size_t answer;
 
     json_close(&local);
+    answer = put_candidates(w, p, q, info, s, r);
     if (r->n_candidates > 0)
-        answered = put_candidates(w, q, s, r) > 0;
-    else
-        (void)put_candidates(w, q, s, r);
+        answered = answer > 0;
     answered = answered && r->action != ROUTE_REFUSE;
     json_bool(w, "answered", answered);
     return answered;
@@ -306,7 +320,7 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         json_u64(&w, "status", 503);
         json_text(&w, "message", r.message);
     }
-    json_text(&w, "reason", why_there(q, &r, put_servers(&w, q, s, &r)));
+    json_text(&w, "reason", why_there(q, &r, put_servers(&w, p, q, info, s, &r)));
     json_text(&w, "noPeers", misses_peers(r.row) ? q->no_peers : NULL);
     json_text(&w, "identity", identity_of(p, q));
     json_text(&w, "unauthorized", why_unauthorized(p, q));

@@ -169,6 +169,15 @@ void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr
     (void)gvr;
 }
 
+bool cluster_disbelieved_lately(const struct cluster *c, const char *server, const struct gvr *gvr, uint64_t *ago_ms)
+{
+    (void)c;
+    (void)server;
+    (void)gvr;
+    (void)ago_ms;
+    return false;
+}
+
 void cluster_peer_answered(struct cluster *c, const char *peer_id)
 {
     (void)c;

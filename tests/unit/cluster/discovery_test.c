@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the whole layer makes of what the servers say: stories, each in a world of its own. */
 #include "base/buf.h"
+#include "base/changes.h"
 #include "cluster/cluster_view.h"
 #include "cluster/pulse.h"
 #include "lib/tap.h"
@@ -419,6 +420,28 @@ static void local_restart(void)
     world_end(&w);
 }
 
+/* For operators who ask why a client got 503. */
+static void denies_what_it_lists(void)
+{
+    const struct gvr jobs = {SLICE_LIT("batch"), SLICE_LIT("v1"), SLICE_LIT("jobs")},
+                     pods = {SLICE_LIT(""), SLICE_LIT("v1"), SLICE_LIT("pods")};
+    struct changes *changes = changes_new();
+    struct world w;
+    uint64_t ago;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.changes = changes;
+    world_start(&w);
+    cluster_disbelieved(w.cluster, "cp-b", &jobs);
+    sim_run_ms(w.loop, 12000);
+    ok(cluster_disbelieved_lately(w.cluster, "cp-b", &jobs, &ago), "a 404 that was not believed is remembered");
+    ok(!cluster_disbelieved_lately(w.cluster, "cp-c", &jobs, &ago) &&
+           !cluster_disbelieved_lately(w.cluster, "cp-b", &pods, &ago),
+       "of that server, for that resource");
+    world_end(&w);
+    changes_free(changes);
+}
+
 /* It keeps its connections and says nothing any more: nobody's requests have to tell us. */
 static void local_stuck(void)
 {
@@ -749,6 +772,7 @@ int main(void)
     suspicion();
     etag_seen();
     local_restart();
+    denies_what_it_lists();
     local_stuck();
     unreachable_at_start();
     refused_at_start();

@@ -387,6 +387,26 @@ static void waits_for_a_judge(void)
     world_close(&w);
 }
 
+/* A peer that lists what it denies. */
+static void denied(void)
+{
+    const struct explain_query q = {.method = "GET", .target = JOBS};
+    struct buf out;
+    struct world w;
+    struct err err;
+
+    world_init(&w, 1);
+    w.peer_host = w.denies = "cp-b";
+    world_start(&w);
+    buf_init(&out, 1 << 16);
+    ok(explain_request(w.proxy, &q, &out, &err), "explained");
+    buf_append_char(&out, '\0');
+    ok(strstr(buf_slice(&out).p, "\"disbelievedSeconds\":12.0") != NULL, "its 404 of before is told: %s",
+       buf_slice(&out).p);
+    buf_free(&out);
+    world_close(&w);
+}
+
 #define WATCHED "/api/v1/namespaces/x;secret/pods"
 
 static void requests(void)
@@ -461,6 +481,7 @@ int main(void)
     in_doubt();
     peers_not_configured();
     not_completed();
+    denied();
     requests();
     waits_for_a_judge();
     long_path();

@@ -93,6 +93,13 @@ void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr
     (void)gvr;
 }
 
+bool cluster_disbelieved_lately(const struct cluster *c, const char *server, const struct gvr *gvr, uint64_t *ago_ms)
+{
+    (void)gvr;
+    *ago_ms = 12000;
+    return c->w->denies != NULL && strcmp(c->w->denies, server) == 0;
+}
+
 void cluster_local_suspect(struct cluster *c)
 {
     c->w->misses++;

@@ -48,6 +48,7 @@ struct world {
     struct server local, peers[WORLD_PEERS];
     size_t n_peers;
     bool forbidden;            /* the local server does not let us read its discovery */
+    const char *denies;        /* host name of a server that answered 404 for what it lists, 12 s ago; NULL: none */
     bool unread;               /* its discovery could not be read the last time */
     bool local_has_jobs;       /* the local server serves batch/v1 jobs, too */
     size_t peers_without_jobs; /* of the peers so many, from the first; the others serve batch/v1 jobs */
