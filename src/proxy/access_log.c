@@ -112,7 +112,7 @@ static void add_answer(struct line *l, struct exchange *x, const struct request_
     ADD(l, LU("attempts", e->attempts));
     ADD(l, LU("code", e->status));
     ADD(l, LU("requestBytes", exchange_request_bytes(x)));
-    ADD(l, LU("responseBytes", exchange_response_bytes(x)));
+    ADD(l, LU("responseBytes", exchange_response_bytes(x) + e->own_bytes));
     ADD(l, LU("durationMicroseconds", us));
     ADD(l, LS("userAgent", e->user_agent));
     ADD(l, LS("auditID", e->audit_id));

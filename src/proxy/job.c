@@ -174,6 +174,7 @@ void job_refuse(struct job *j, unsigned status, const char *message)
     struct slice audit_id = job_answers_itself(j);
     bool only_401 = j->unauthorized && (status == 503 || status == 504);
     unsigned flags = may_be_repeated(j) && !only_401 ? REFUSE_AGAIN : 0;
+    struct own_answer answer;
 
     /* For the peer that has sent it on: it may be another's turn. */
     if (j->authn.rerouted && !j->maybe_done && j->back == NULL)
@@ -184,8 +185,11 @@ void job_refuse(struct job *j, unsigned status, const char *message)
     }
     j->summary.status = status_code(status);
     j->summary.unavailable = true;
+    own_answer_make(&answer, x, status, message, audit_id, flags);
+    if (exchange_request(x)->method_id != HTTP_HEAD && answer.whole)
+        j->summary.own_bytes = buf_len(&answer.body);
     settle(j, message);
-    refuse_exchange(x, status, message, audit_id, flags);
+    own_answer_send(&answer, x);
 }
 
 void job_refuse_unserved(struct job *j, const char *message)

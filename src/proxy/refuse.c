@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/refuse.h"
 
-#include "base/buf.h"
 #include "kube/status.h"
 #include "proxy/rewrite.h"
 
@@ -34,18 +33,31 @@ static bool make_head(struct http_head *h, struct arena *a, const struct status 
     return seconds.p != NULL && http_head_add_id(h, a, HTTP_RETRY_AFTER, seconds);
 }
 
-void refuse_exchange(struct exchange *x, unsigned status, const char *message, struct slice audit_id, unsigned flags)
+void own_answer_make(struct own_answer *r, struct exchange *x, unsigned status, const char *message,
+                     struct slice audit_id, unsigned flags)
 {
     struct status s = {.code = status_code(status), .message = slice_str(message)};
-    struct http_head head;
-    struct buf body;
 
     s.retry_after = (flags & REFUSE_AGAIN) != 0 && retry_helps(s.code) ? STATUS_RETRY_AFTER : 0;
-    buf_init(&body, REFUSE_BODY_CEILING);
-    if (make_head(&head, exchange_arena(x), &s, audit_id, s.code == 503 && (flags & REFUSE_TRY_ANOTHER) != 0) &&
-        status_print(&s, &body))
-        exchange_reply(x, &head, buf_slice(&body));
+    buf_init(&r->body, REFUSE_BODY_CEILING);
+    r->whole =
+        make_head(&r->head, exchange_arena(x), &s, audit_id, s.code == 503 && (flags & REFUSE_TRY_ANOTHER) != 0) &&
+        status_print(&s, &r->body);
+}
+
+void own_answer_send(struct own_answer *r, struct exchange *x)
+{
+    if (r->whole)
+        exchange_reply(x, &r->head, buf_slice(&r->body));
     else
         exchange_abort(x, "out of memory");
-    buf_free(&body);
+    buf_free(&r->body);
+}
+
+void refuse_exchange(struct exchange *x, unsigned status, const char *message, struct slice audit_id, unsigned flags)
+{
+    struct own_answer r;
+
+    own_answer_make(&r, x, status, message, audit_id, flags);
+    own_answer_send(&r, x);
 }

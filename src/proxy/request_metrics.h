@@ -22,6 +22,7 @@ struct request_summary {
     const char *why;       /* why it failed: "client gone", ...; static; NULL: it did not */
     const char *user_kind; /* "certificate", "front-proxy", "pass", "refused" */
     unsigned attempts;     /* requests made to servers */
+    size_t own_bytes; /* of the body of an answer of mvproxy's own, which is sent when the request has been counted */
     bool long_running;
     bool unavailable;        /* an answer of 503 is mvproxy's own: no server that could answer was reached */
     bool custom;             /* for the metrics: of a CRD or an aggregated API server; only set if that matters */

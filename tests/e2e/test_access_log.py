@@ -117,5 +117,18 @@ def test_sample(world):
     reload(world, access_log_sample=1)
 
 
+def test_own_answer(world):
+    """what was sent is told of a server's answer, and of one that is mvproxy's own"""
+    answer, (here,), _ = ask(world, CLASSES)
+    equal((here["code"], int(here["responseBytes"])), ("200", len(answer.body)), "the peer's")
+    with fixture.killed(world, "b"):
+        answer, (here,), _ = ask(world, CLASSES)
+        check(len(answer.body) > 0, "a Status", answer)
+        equal((here["code"], int(here["responseBytes"])), ("503", len(answer.body)), "mvproxy's own")
+        mark = world.proxies["a"].log_mark()
+        equal(world.ask("HEAD", CLASSES, None).status, 503, "HEAD")
+        equal(until(lambda: lines(world.proxies["a"], CLASSES, mark), "the line of HEAD")[0]["responseBytes"], "0", "of HEAD")
+
+
 if __name__ == "__main__":
     fixture.main(globals())
