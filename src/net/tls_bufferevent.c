@@ -199,6 +199,7 @@ static void make_room(struct tls_acceptor *a)
         if (first == NULL || h->alike > first->alike)
             first = h;
     }
+    must_hold(first != NULL);
     wake(first, EV_TIMEOUT);
     a->crowded(a->arg);
 }
