@@ -326,20 +326,33 @@ SUMMED = {"mvproxy_front_closed_total", "apiserver_request_total", "mvproxy_requ
           "mvproxy_back_connects_total", "mvproxy_back_connections", "mvproxy_back_connections_closed_total"}
 
 
+def counts(world, deed, names):
+    """{family: how many more it has after the deed}"""
+    proxy = world.proxies["a"]
+    before = scrape(proxy)
+
+    def more(family):
+        return total(scrape(proxy), family, no_scrape) - total(before, family, no_scrape)
+    undo = deed(world)
+    for family in names:
+        until(lambda family=family: more(family) >= TIMES, "%s to count %s" % (family, deed.__name__))
+    counted = {family: more(family) for family in names}
+    if undo is not None:
+        undo()
+    return counted
+
+
 def test_disjoint(world):
     """no value of a label counts what another one of its family counts too: together they are as many as happened"""
     proxy = world.proxies["a"]
     equal([labels for name, labels, _ in scrape(proxy) if name == "mvproxy_front_accepted_connections_total"], [{}], "labels")
     for deed, names in DEEDS.items():
-        before = scrape(proxy)
-        undo = deed(world)
-        for family in names:
-            def more(family=family, before=before):
-                return total(scrape(proxy), family, no_scrape) - total(before, family, no_scrape)
-            until(lambda more=more: more() >= TIMES, "%s to count %s" % (family, deed.__name__))
-            equal(more(), TIMES, "%s after %s" % (family, deed.__name__))
-        if undo is not None:
-            undo()
+        # An event may have discovery read once more meanwhile; what is counted twice is so each time.
+        for _ in range(3 if deed is refresh else 1):
+            counted = counts(world, deed, names)
+            if set(counted.values()) == {TIMES}:
+                break
+        equal(counted, {family: TIMES for family in names}, "counted after %s" % deed.__name__)
     before = proxy.metric("mvproxy_front_handshake_seconds_count")
     ask_peer(world)
     check(proxy.metric("mvproxy_front_handshake_seconds_count") - before >= TIMES, "handshakes done")

@@ -116,11 +116,7 @@ def await_quiet(world):
     until(quiet, "nothing to be asked any more", pause=0.2)
 
 
-def test_nothing_is_done_again(world):
-    """without a change nobody lists, watches, connects or reads discovery anew; other files with the same contents are no change"""
-    succeed(world, discovery_refresh_interval="1h")
-    await_quiet(world)
-    mark, before = world.sim.mark(), connections(world)
+def reload_without_a_change(world):
     for _ in range(5):
         succeed(world)
         install(world, "node-a")
@@ -128,9 +124,30 @@ def test_nothing_is_done_again(world):
         copy = os.path.join(world.scratch, "copy-%d" % number)
         shutil.copy(world.proxies["a"].options[option], copy)
         succeed(world, **{option.replace("-", "_"): copy})
-    equal(own_requests(world, mark), [], "requests of mvproxy's own at a or b")
+
+
+def unasked(world, deed, attempts=3):
+    """That the deed makes nobody ask or connect. On a busy machine a watch or a connection may end by itself meanwhile: what a reload
+    does it does each time."""
+    for attempt in range(attempts):
+        mark, before = world.sim.mark(), connections(world)
+        deed()
+        asked, made = own_requests(world, mark), connections(world) - before
+        if not asked and not made:
+            break
+        if attempt + 1 < attempts:
+            await_quiet(world)
+    equal(asked, [], "requests of mvproxy's own at a or b")
     check(before >= 1, "connections")
-    equal(connections(world), before, "connections")
+    equal(made, 0, "connections made")
+    return mark
+
+
+def test_nothing_is_done_again(world):
+    """without a change nobody lists, watches, connects or reads discovery anew; other files with the same contents are no change"""
+    succeed(world, discovery_refresh_interval="1h")
+    await_quiet(world)
+    mark = unasked(world, lambda: reload_without_a_change(world))
     equal(world.ask("GET", CLASSES).status, 200, "rerouted")
     log = world.proxies["a"].log_mark()
     with open(os.path.join(world.scratch, "copy-0"), "a", encoding="ascii") as out, \
