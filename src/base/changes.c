@@ -53,19 +53,33 @@ static struct change *find_same(struct ring *r, const struct change *one)
     return NULL;
 }
 
+/* Within a character: its beginning goes as well. */
+static void mark_cut(char *text, size_t room)
+{
+    static const char mark[] = "...";
+    size_t end = room - sizeof(mark);
+
+    while (end > 0 && ((unsigned char)text[end] & 0xc0) == 0x80)
+        end--;
+    memcpy(text + end, mark, sizeof(mark));
+}
+
 void changes_add(struct changes *c, enum change_kind kind, const char *subject, const char *fmt, ...)
 {
     struct change one = {.wall_us = clock_wall_us(), .kind = kind, .times = 1}, *same;
     struct ring *r;
     va_list ap;
+    int n;
 
     if (c == NULL)
         return;
     r = &c->sorts[kind == CHANGE_DISBELIEVED];
     (void)snprintf(one.subject, sizeof(one.subject), "%s", subject);
     va_start(ap, fmt);
-    (void)vsnprintf(one.text, sizeof(one.text), fmt, ap);
+    n = vsnprintf(one.text, sizeof(one.text), fmt, ap);
     va_end(ap);
+    if (n >= (int)sizeof(one.text))
+        mark_cut(one.text, sizeof(one.text));
     same = find_same(r, &one);
     if (same != NULL) {
         same->times++;

@@ -24,7 +24,7 @@ struct change {
     enum change_kind kind;
     unsigned times;
     char subject[CHANGE_SUBJECT_BYTES]; /* a server's host name, or what else it is about; cut off where it is longer */
-    char text[CHANGE_TEXT_BYTES];
+    char text[CHANGE_TEXT_BYTES];       /* ends with "..." where it is longer */
 };
 
 struct changes;

@@ -478,6 +478,15 @@ static struct peer *find_peer(struct cluster *c, const char *name, bool drained,
     return c->peers == NULL ? NULL : peer_named(c->peers, name, drained, cluster_peers_handler(), c, err);
 }
 
+const char *cluster_nearest_peer(const struct cluster *c, const char *name)
+{
+    struct nearest n = nearest_to(slice_str(name));
+
+    if (c->peers != NULL)
+        peer_named_nearest(c->peers, &n);
+    return n.best;
+}
+
 const char *cluster_refresh_server(struct cluster *c, const char *name, struct err *err)
 {
     struct peer *p;

@@ -84,6 +84,9 @@ void cluster_refresh(struct cluster *c);
 /* The same for one server, given by server ID or host name. Returns its ID; NULL if there is none of that name, or,
  * with *err set, if several have it (peer_named.h). */
 const char *cluster_refresh_server(struct cluster *c, const char *name, struct err *err);
+/* The host name or server ID of a peer that somebody meant who mistyped it; NULL: none is near. Until the loop goes
+ * on. */
+const char *cluster_nearest_peer(const struct cluster *c, const char *name);
 /* Whether it is the local server's host name or ID. */
 bool cluster_is_own_name(const struct cluster *c, const char *name);
 /*

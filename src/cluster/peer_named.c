@@ -61,3 +61,14 @@ struct peer *peer_named(const struct peers *p, const char *name, bool drained, c
     refuse(p, name, err);
     return NULL;
 }
+
+void peer_named_nearest(const struct peers *p, struct nearest *n)
+{
+    const struct peer *peer;
+    size_t i = 0;
+
+    while ((peer = peers_next(p, &i)) != NULL) {
+        nearest_try(n, peer->hostname);
+        nearest_try(n, peer->id);
+    }
+}

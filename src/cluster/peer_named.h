@@ -8,6 +8,7 @@
 #define MVPROXY_CLUSTER_PEER_NAMED_H
 
 #include "base/err.h"
+#include "base/nearest.h"
 #include "cluster/peers.h"
 
 /*
@@ -18,5 +19,7 @@
  */
 struct peer *peer_named(const struct peers *p, const char *name, bool drained, const struct peers_handler *h, void *arg,
                         struct err *err);
+/* Somebody meant a peer, and mistyped its ID or host name: offers those of all peers. */
+void peer_named_nearest(const struct peers *p, struct nearest *n);
 
 #endif

@@ -93,6 +93,16 @@ static bool do_requests(const struct json_object *request, struct buf *out, stru
     return true;
 }
 
+/* Which of several is meant has been said: that stays. */
+static bool nobody_named(const struct app *a, const char *what, const char *name, struct err *err)
+{
+    const char *near = cluster_nearest_peer(a->cluster, name);
+
+    if (near == NULL)
+        return err_set(err, "no %s \"%.200s\": it is not the host name or server ID of one", what, name);
+    return err_set(err, "no %s \"%.200s\": did you mean %s?", what, name, near);
+}
+
 static bool do_refresh(const struct json_object *request, struct buf *out, struct err *err, void *arg)
 {
     struct app *a = arg;
@@ -105,8 +115,8 @@ static bool do_refresh(const struct json_object *request, struct buf *out, struc
         cluster_refresh(a->cluster);
     else
         id = cluster_refresh_server(a->cluster, peer, err);
-    if (peer[0] != '\0' && id == NULL) /* which of several is meant has been said */
-        return err_set(err, "no server \"%.200s\": it is not the host name or server ID of one", peer);
+    if (peer[0] != '\0' && id == NULL)
+        return nobody_named(a, "server", peer, err);
     w = json_open(out, '{');
     if (id != NULL)
         json_text(&w, "id", id);
@@ -127,7 +137,7 @@ static bool set_drained(const struct json_object *request, bool drained, struct 
         return err_set(err, "\"%.200s\" is this server itself: ask the mvproxies of the others, or stop this one",
                        peer);
     if (!cluster_drain_peer(a->cluster, peer, drained, &done, err))
-        return err_set(err, "no peer \"%.200s\": it is not the host name or server ID of one", peer);
+        return nobody_named(a, "peer", peer, err);
     w = json_open(out, '{');
     json_text(&w, "peer", done.host);
     json_text(&w, "id", done.id);

@@ -412,7 +412,7 @@ def test_wrong_use(world):
     for arguments, status, text in ((["statsu"], 3, "did you mean status?"), (["--sokcet", "x", "status"], 3, "did you mean --socket?"),
                                     ([], 3, "Usage: "), (["explain", "GET"], 3, "usage: mvproxyctl explain"),
                                     (["loglevel", "high"], 3, "is not a level"), (["-o", "yaml", "status"], 3, "only json"),
-                                    (["refresh", "nobody"], 1, "no server"), (["drain", "test-server-a"], 1, "this server itself"), (["skew", "--all", "--upgrade"], 3, "two questions"), (["explain", "FOO", "/apis"], 1, "no method: mvproxy refuses it with 501"),
+                                    (["refresh", "nobody"], 1, "no server"), (["refresh", "tset-server-b"], 1, "did you mean test-server-b?"), (["drain", "test-servr-b"], 1, "did you mean test-server-b?"), (["drain", "test-server-a"], 1, "this server itself"), (["skew", "--all", "--upgrade"], 3, "two questions"), (["explain", "FOO", "/apis"], 1, "no method: mvproxy refuses it with 501"),
                                     (["explain", "get", "/apis"], 1, "did you mean GET?"), (["explain", "PSOT", "/apis"], 1, "did you mean POST?"),
                                     (["explain", "GET", "api/v1"], 1, 'must begin with "/": did you mean /api/v1?'), (["peers", "x"], 3, "usage: "),
                                     (["explain", "CONNECT", "/"], 1, "no forward proxy"), (["status", "--pre"], 3, "--pre is an option of check"),

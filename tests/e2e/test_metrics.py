@@ -17,6 +17,30 @@ SAMPLE = re.compile(r'^([a-z_:]+)(?:\{(.*)\})? (\S+)$')
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 
 
+# What an mvproxy exports that is given nothing but a server, a certificate and a client CA. More of it is more that everybody pays for.
+UNCONFIGURED = set("""
+    aggregator_discovery_nopeer_requests_total aggregator_discovery_peer_aggregated_cache_hits_total
+    aggregator_discovery_peer_aggregated_cache_misses_total apiserver_client_certificate_expiration_seconds
+    apiserver_peer_discovery_sync_errors_total process_cpu_seconds_total process_max_fds process_open_fds process_resident_memory_bytes
+    process_start_time_seconds process_threads process_virtual_memory_bytes
+    mvproxy_admin_requests_total mvproxy_audit_lines_left_out_total mvproxy_back_connection_reuses_total mvproxy_back_connections mvproxy_back_connects_total
+    mvproxy_back_requests_withheld_total mvproxy_back_retries_refused_total mvproxy_back_retries_total mvproxy_back_streams
+    mvproxy_build_info mvproxy_certificate_files_changes_total mvproxy_certificate_files_good mvproxy_certificate_not_after_seconds
+    mvproxy_client_memory_bytes mvproxy_client_memory_limit_bytes mvproxy_config_hash
+    mvproxy_config_last_reload_success_timestamp_seconds mvproxy_config_last_reload_successful mvproxy_control_closed_total
+    mvproxy_discovery_age_seconds mvproxy_discovery_merge_failures_total mvproxy_discovery_merge_seconds mvproxy_discovery_merged_bytes
+    mvproxy_discovery_refreshes_total mvproxy_excluded_group_versions mvproxy_front_accept_pauses_total
+    mvproxy_front_accepted_connections_total mvproxy_front_answers_not_taken_total mvproxy_front_closed_total mvproxy_front_connections
+    mvproxy_front_connections_fresh mvproxy_front_handshake_seconds mvproxy_front_received_bytes_total mvproxy_front_requests_in_flight
+    mvproxy_front_requests_total mvproxy_front_sent_bytes_total mvproxy_identity_lease_publishing
+    mvproxy_identity_leases_collected_total mvproxy_local_failover_active mvproxy_log_lines_dropped_total mvproxy_loop_lag_seconds
+    mvproxy_peers mvproxy_peers_drained mvproxy_peers_ignored_total mvproxy_request_duration_seconds mvproxy_requestheader_differs
+    mvproxy_resource_requests_total mvproxy_retries_total mvproxy_schedstat_waiting_seconds_total mvproxy_served_generation
+    mvproxy_server_info mvproxy_server_up mvproxy_skewed_group_versions mvproxy_tunnel_client_bytes_total
+    mvproxy_tunnel_server_bytes_total mvproxy_tunnels mvproxy_unavailable_requests_total mvproxy_uneven_group_versions
+""".split())
+
+
 def setup():
     return fixture.World(options={"discovery-refresh-interval": "1h"}).start()
 
@@ -142,6 +166,21 @@ def test_not_configured(world):
     proxy.reload({"local-failover": True, "identity-lease": "auto"})
     until(lambda: proxy.metric("mvproxy_config_hash") == hashed, "the one before has the one before")
     equal(proxy.metric("mvproxy_local_failover_active"), 0, "shown again")
+
+
+def test_unconfigured(world):
+    """which families there are where nothing is configured that can be left out"""
+    needed = {"bind-address", "tls-cert-file", "tls-private-key-file", "client-ca-file", "apiserver", "apiserver-ca-file", "v"}
+    options = {name: value for name, value in world.options("a").items() if name in needed}
+    bare = fixture.Mvproxy("mvproxy-bare", world.scratch, dict(
+        options, **{"secure-port": fixture.free_port(), "admin-bind-address": "127.0.0.1:%d" % fixture.free_port(),
+                    "control-socket": os.path.join(world.scratch, "bare.control")}))
+    bare.start()
+    until(lambda: "mvproxy_discovery_merge_seconds_count" in families(bare), "it to have read what its server has")
+    there = {re.sub("_(bucket|count|sum)$", "", name) for name in families(bare)}
+    bare.stop()
+    equal(there - UNCONFIGURED, set(), "families of what is not configured")
+    equal(UNCONFIGURED - there, set(), "families that are gone")
 
 
 def test_verbs(world):

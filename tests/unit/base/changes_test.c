@@ -55,6 +55,10 @@ static void test_disbelieved(void)
     changes_add(c, CHANGE_CAME, text, "%s", text);
     is_u64(strlen(changes_at(c, false, 0)->subject), CHANGE_SUBJECT_BYTES - 1, "what is too long is cut off");
     is_u64(strlen(changes_at(c, false, 0)->text), CHANGE_TEXT_BYTES - 1, "here, too");
+    is_str(changes_at(c, false, 0)->text + CHANGE_TEXT_BYTES - 6, "xx...", "and it is to be seen");
+    memcpy(text + CHANGE_TEXT_BYTES - 5, "\xc3\xa4", 2);
+    changes_add(c, CHANGE_CAME, "cp-a", "%s", text);
+    is_str(changes_at(c, false, 0)->text + CHANGE_TEXT_BYTES - 7, "xx...", "between two characters");
     changes_add(NULL, CHANGE_CAME, "cp-a", "nobody listens");
     is_str(change_name(CHANGE_DISBELIEVED), "disbelieved", "names");
     changes_free(c);

@@ -84,6 +84,8 @@ int main(void)
     world_start(&w);
     ok(world_ready(&w, 2000), "ready");
     refused(&w, "cp-x", "", "nobody");
+    is_str(cluster_nearest_peer(w.cluster, "pc-b"), "cp-b", "who was meant");
+    is_null(cluster_nearest_peer(w.cluster, "elsewhere"), "nobody was");
     drained(&w, "cp-b", true, kube_id(b), "the only one");
     drained(&w, "cp-b", false, kube_id(b), "and again");
     put_lease(&w, ID("b"), "cp-b", "");

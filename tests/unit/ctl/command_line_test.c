@@ -335,7 +335,8 @@ static bool await_client(int listener, pid_t child, int *status)
     return true;
 }
 
-/* Who has left already is no reason to die of SIGPIPE, and to ignore that signal would be handed down to who is tested. */
+/* Who has left already is no reason to die of SIGPIPE; a process that ignores it would hand that down to who is tested.
+ */
 static bool write_lines(int fd, struct slice lines)
 {
     struct slice line;
