@@ -205,6 +205,22 @@ const struct listen_address *addresses_reached_by(const struct addresses *a, con
     return NULL;
 }
 
+static bool would_reach(const struct derive_address *server, const struct derive_address *to)
+{
+    struct addresses at;
+
+    addresses_of(server, &at);
+    /* Somebody else's socket: where a connection leads to is known, and not on what it listens. */
+    if (at.n > 0 && is_unspecified(at.at[0].host))
+        (void)snprintf(at.at[0].host, sizeof(at.at[0].host), "127.0.0.1");
+    return addresses_reached_by(&at, to) != NULL;
+}
+
+bool addresses_meet(const struct derive_address *a, const struct derive_address *b)
+{
+    return (a->port == b->port && strcasecmp(a->host, b->host) == 0) || would_reach(a, b) || would_reach(b, a);
+}
+
 void addresses_advertised(const struct addresses *a, char out[DERIVE_HOST_BYTES])
 {
     char own[OWN_ADDRESS_BYTES];

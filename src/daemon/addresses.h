@@ -35,6 +35,12 @@ void addresses_inherited(const int *fds, size_t n, struct addresses *out);
  */
 const struct listen_address *addresses_reached_by(const struct addresses *a, const struct derive_address *to);
 
+/*
+ * Whether connections to both lead to the same place, however each is written: IPv4 as IPv6 has it, an unspecified
+ * address, "localhost", which is either family's loopback. Of other names, only whether they are equal.
+ */
+bool addresses_meet(const struct derive_address *a, const struct derive_address *b);
+
 /* The address for peers if none is configured: the first that another machine could use; for the unspecified one, that
  * of the default route. "" if there is none. */
 void addresses_advertised(const struct addresses *a, char out[DERIVE_HOST_BYTES]);

@@ -27,6 +27,15 @@ static bool leads_to_us(const struct own *own, const struct derive_address *to, 
     return true;
 }
 
+/* Where kube-apiserver is; false if that is not known. */
+static bool local_server(const struct remarks *r, struct derive_address *out)
+{
+    struct err err;
+
+    err_clear(&err);
+    return remarks_is_read(r, "apiserver") && derive_url(r->c->apiserver, out, &err);
+}
+
 /* The list may be the same on all nodes: an entry for this very server is left out later. */
 bool config_check_self_is_named(const struct config *c, const char *peer)
 {
@@ -39,19 +48,26 @@ bool config_check_self_is_named(const struct config *c, const char *peer)
     return strcmp(peer, host) == 0 || (server_id_from_hostname(slice_str(host), id) && strcmp(peer, id) == 0);
 }
 
+/* A server that is its own peer would stand for one whose resources nobody has. */
 static void check_peers(struct remarks *r, const struct own *own)
 {
     char name[DERIVE_HOST_BYTES], where[WHERE_BYTES], entry[REMARKS_NAME_BYTES];
-    struct derive_address to;
+    struct derive_address to, server;
+    bool known = local_server(r, &server);
     struct err err;
 
     for (size_t i = 0; r->c->peers[i] != NULL; i++) {
         err_clear(&err);
-        if (derive_peer(r->c->peers[i], name, &to, &err) && leads_to_us(own, &to, where) &&
-            !config_check_self_is_named(r->c, name))
-            remarks_wrong(r, remarks_entry(entry, "peers", i),
+        if (!derive_peer(r->c->peers[i], name, &to, &err) || config_check_self_is_named(r->c, name))
+            continue;
+        (void)remarks_entry(entry, "peers", i);
+        if (leads_to_us(own, &to, where))
+            remarks_wrong(r, entry,
                           "%s is the address of this proxy itself (%s): take it out, or give that of the peer",
                           r->c->peers[i], where);
+        else if (known && addresses_meet(&server, &to))
+            remarks_wrong(r, entry, "%s is the address of the local API server, too (apiserver): give each its own",
+                          r->c->peers[i]);
     }
 }
 
@@ -60,10 +76,8 @@ static void check_etcd(struct remarks *r, const struct own *own)
     char where[WHERE_BYTES], entry[REMARKS_NAME_BYTES];
     struct derive_address to, server;
     struct err err;
-    bool tls, known;
+    bool tls, known = local_server(r, &server);
 
-    err_clear(&err);
-    known = remarks_is_read(r, "apiserver") && derive_url(r->c->apiserver, &server, &err);
     for (size_t i = 0; r->c->etcd_servers[i] != NULL; i++) {
         err_clear(&err);
         if (!derive_etcd_url(r->c->etcd_servers[i], &to, &tls, &err))
@@ -72,7 +86,7 @@ static void check_etcd(struct remarks *r, const struct own *own)
         if (leads_to_us(own, &to, where))
             remarks_wrong(r, entry, "%s is this proxy itself (%s): give etcd's client URL", r->c->etcd_servers[i],
                           where);
-        else if (known && to.port == server.port && strcmp(to.host, server.host) == 0)
+        else if (known && addresses_meet(&server, &to))
             remarks_wrong(r, entry, "%s is the API server (apiserver): give etcd's client URL", r->c->etcd_servers[i]);
     }
 }

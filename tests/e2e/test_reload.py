@@ -197,6 +197,8 @@ def test_what_the_check_refuses(world):
     refuse(world, "mvproxy-a.yaml:", "apiserver-ca-file: the certificate that https://127.0.0.1:", "give the CA that has signed", apiserver_ca_file=crt("foreign-ca"))
     refuse(world, "apiserver-ca-file: the certificate", apiserver_tls_server_name="elsewhere.example.com")
     refuse(world, "apiserver: at https://127.0.0.1:", "an mvproxy answers, not a kube-apiserver",
+           peers=[], apiserver="https://127.0.0.1:%d" % world.proxies["b"].address[1])
+    refuse(world, "peers: test-server-b=127.0.0.1:", "is the address of the local API server, too (apiserver)",
            apiserver="https://127.0.0.1:%d" % world.proxies["b"].address[1])
     refuse(world, "apiserver: is this proxy itself", apiserver="https://127.0.0.1:%d" % world.proxies["a"].address[1])
     world.certs.extra("over", "kube-apiserver", sans=("kubernetes.default.svc",), eku="serverAuth", end="20210101000000Z")

@@ -126,6 +126,45 @@ static void test_reached(void)
 }
 
 static const struct {
+    struct derive_address a, b;
+    bool meet;
+} pairs[] = {
+    {{"127.0.0.1", 6444}, {"127.0.0.1", 6444}, true},
+    {{"127.0.0.1", 6444}, {"127.0.0.1", 6443}, false},
+    {{"127.0.0.1", 6444}, {"127.0.0.2", 6444}, false},
+    {{"127.0.0.1", 6444}, {"::ffff:127.0.0.1", 6444}, true},
+    {{"127.0.0.1", 6444}, {"::FFFF:7F00:1", 6444}, true},
+    {{"127.0.0.1", 6444}, {"0000:0:0:0:0:ffff:7f00:0001", 6444}, true},
+    {{"127.0.0.1", 6444}, {"localhost", 6444}, true},
+    {{"127.0.0.1", 6444}, {"LocalHost", 6444}, true},
+    {{"127.0.0.1", 6444}, {"localhost.", 6444}, true},
+    {{"127.0.0.1", 6444}, {"0.0.0.0", 6444}, true},
+    {{"127.0.0.1", 6444}, {"::", 6444}, true},
+    {{"127.0.0.1", 6444}, {"::1", 6444}, false},
+    {{"::1", 6444}, {"0:0:0:0:0:0:0:1", 6444}, true},
+    {{"::1", 6444}, {"localhost", 6444}, true},
+    {{"::1", 6444}, {"::", 6444}, true},
+    {{"localhost", 6444}, {"localhost.", 6444}, true},
+    {{"localhost", 6444}, {"cp-a", 6444}, false},
+    {{"0.0.0.0", 6444}, {"127.8.9.1", 6444}, false}, /* an address of this machine, and not where 0.0.0.0 leads to */
+    {{"FD00::0A", 6444}, {"fd00:0::a", 6444}, true},
+    {{"10.0.0.1", 6444}, {"::ffff:10.0.0.1", 6444}, true},
+    {{"10.0.0.1", 6444}, {"::10.0.0.1", 6444}, false},
+    {{"cp-a.example", 6444}, {"CP-A.example", 6444}, true},
+    {{"cp-a.example", 6444}, {"cp-b.example", 6444}, false},
+    {{"cp-a.example", 6444}, {"CP-A.example", 6443}, false},
+};
+
+static void test_meet(void)
+{
+    for (size_t i = 0; i < ROWS(pairs); i++) {
+        is_int(addresses_meet(&pairs[i].a, &pairs[i].b), pairs[i].meet, "%s:%u and %s:%u", pairs[i].a.host,
+               pairs[i].a.port, pairs[i].b.host, pairs[i].b.port);
+        is_int(addresses_meet(&pairs[i].b, &pairs[i].a), pairs[i].meet, "and the other way round");
+    }
+}
+
+static const struct {
     const char *const list[3];
     uint64_t port;
     const char *want;
@@ -172,6 +211,7 @@ int main(void)
 {
     test_lists();
     test_reached();
+    test_meet();
     test_advertised();
     return tap_end();
 }

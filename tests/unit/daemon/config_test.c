@@ -123,6 +123,11 @@ static const struct {
      "F:6:3: peers: cp-c=127.0.0.1:9443 is the address of this proxy itself (admin-bind-address): take it out, or give "
      "that of the "
      "peer\n"},
+    {"the API server as a peer", BASE "peers: [\"cp-b=[::ffff:127.0.0.1]:6443\", \"cp-c=10.0.0.2:6443\"]\n",
+     "F:4:9: peers: cp-b=[::ffff:127.0.0.1]:6443 is the address of the local API server, too (apiserver): give each "
+     "its own\n"},
+    {"the API server as etcd by its name", BASE "etcd-servers: http://LOCALHOST:6443\n",
+     "F:4:15: etcd-servers: http://LOCALHOST:6443 is the API server (apiserver): give etcd's client URL\n"},
     {"itself as etcd", BASE "etcd-servers: [http://10.0.0.2:2379, http://127.0.0.1:9443]\n",
      "F:4:38: etcd-servers: http://127.0.0.1:9443 is this proxy itself (admin-bind-address): give etcd's client "
      "URL\n"},
