@@ -169,6 +169,7 @@ static void answer_resume(struct exchange *x)
 
     if (c->body_paused) {
         c->body_paused = false;
+        c->body_ms = loop_now_ms(c->fc->host->loop);
         exchange_await_body(x);
         h1_conn_wake(c);
     }

@@ -149,6 +149,8 @@ static void body_complete(struct h1_conn *c)
         h1_conn_next(c);
     } else {
         h1_conn_move(c, H1_SERVING);
+        if (stream_congested(c->stream)) /* its producer waits, and writes nothing that would have this looked at */
+            h1_conn_answer_waits(c);
         exchange_give_end(&c->x, h1_body_trailers(&c->body));
     }
 }
@@ -164,7 +166,7 @@ static bool take_body(struct h1_conn *c)
         return false;
     ev = h1_body_feed(&c->body, in, &used, &data);
     c->continue_pending = false;
-    h1_conn_time_anew(c);
+    c->body_ms = loop_now_ms(c->fc->host->loop);
     if (ev == H1_BODY_DATA)
         exchange_give_body(&c->x, data);
     if (c->state == H1_CLOSED)
@@ -313,26 +315,43 @@ static void on_idle(struct h1_conn *c)
         h1_conn_close(c, c->fc->host->draining ? FRONT_CLOSE_DRAIN : reason, STREAM_CLOSE_FLUSH);
 }
 
+static void end_untaken(struct h1_conn *c)
+{
+    front_stats_not_taken(c->fc->host->stats);
+    if (c->state == H1_DISCARDING) /* the proxy is through with it, and the client is to see that some is lost */
+        h1_conn_close(c, FRONT_CLOSE_READ_TIMEOUT, STREAM_CLOSE_ABORT);
+    else
+        end_exchange(c, "client takes nothing of the answer", FRONT_CLOSE_READ_TIMEOUT);
+}
+
+/* A body that goes on, a byte now and then, is no reason to keep an answer that nobody takes. */
 static void on_stall(struct h1_conn *c)
 {
+    uint64_t timeout = c->fc->limits.body_timeout_ms, silent = loop_now_ms(c->fc->host->loop) - c->body_ms;
+    bool reads = h1_conn_client_reads(c);
+
+    if (stream_unsent(c->stream) > 0 && !reads)
+        end_untaken(c);
+    else if (silent < timeout)
+        loop_timer_set(c->timer, timeout - silent);
+    else if (c->state == H1_DISCARDING)
+        h1_conn_close(c, FRONT_CLOSE_BODY_TIMEOUT, STREAM_CLOSE_FLUSH);
     /* Not the client's turn: the proxy wants nothing now, or owes it a 100 (Continue), or it is busy reading. */
-    if (c->body_paused || c->continue_pending || h1_conn_client_reads(c))
+    else if (c->body_paused || c->continue_pending || reads)
         h1_conn_time_anew(c);
     else
         refuse_body(c, 408, "request body stalled", FRONT_CLOSE_BODY_TIMEOUT);
 }
 
-/* An answer is given, and its client may take none of it (armed in h1_answer.c). */
+/* An answer is given, and its client may take none of it (armed in h1_answer.c, and when the body is complete). */
 static void on_answer_look(struct h1_conn *c)
 {
     if (stream_unsent(c->stream) == 0)
         return;
-    if (h1_conn_client_reads(c)) {
+    if (h1_conn_client_reads(c))
         loop_timer_set(c->timer, c->fc->limits.body_timeout_ms);
-        return;
-    }
-    front_stats_not_taken(c->fc->host->stats);
-    end_exchange(c, "client takes nothing of the answer", FRONT_CLOSE_READ_TIMEOUT);
+    else
+        end_untaken(c);
 }
 
 static void on_linger_over(struct h1_conn *c)
@@ -360,10 +379,8 @@ static void on_timer(void *arg)
             h1_answer_refuse(c, 408, "request head took too long", FRONT_CLOSE_HEADER_TIMEOUT);
         break;
     case H1_RECEIVING:
-        on_stall(c);
-        break;
     case H1_DISCARDING:
-        h1_conn_close(c, FRONT_CLOSE_BODY_TIMEOUT, STREAM_CLOSE_FLUSH);
+        on_stall(c);
         break;
     case H1_LINGERING:
         on_linger_over(c);

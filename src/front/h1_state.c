@@ -71,7 +71,7 @@ void h1_conn_move(struct h1_conn *c, enum h1_state to)
         loop_timer_set(c->timer, ms);
     c->unsent_seen = stream_unsent(c->stream);
     c->written_seen = stream_bytes_out(c->stream);
-    c->progress_ms = loop_now_ms(c->fc->host->loop);
+    c->progress_ms = c->body_ms = loop_now_ms(c->fc->host->loop);
 }
 
 void h1_conn_time_anew(struct h1_conn *c)

@@ -12,12 +12,14 @@
 #include "net/lifetime.h"
 
 enum h1_state {
-    H1_AWAITING,  /* no request; waits for the first byte of a head. Idle timeout (at first: header timeout) */
-    H1_READING,   /* waits for the rest of a head. Header timeout */
-    H1_RECEIVING, /* the proxy has the exchange; waits for the rest of the request's body. Stall timeout */
+    H1_AWAITING, /* no request; waits for the first byte of a head. Idle timeout (at first: header timeout) */
+    H1_READING,  /* waits for the rest of a head. Header timeout */
+    /* The proxy has the exchange; waits for the rest of the request's body. Stall timeout, also for the client to take
+     * some of an answer that has begun, whatever comes of the body. */
+    H1_RECEIVING,
     H1_SERVING, /* the request is complete; waits for the rest of the response. None; while the client does not take it:
                    stall timeout */
-    H1_DISCARDING, /* the response is complete; waits for the short rest of a body that nobody wants. Stall timeout */
+    H1_DISCARDING, /* the response is complete; waits for the short rest of a body that nobody wants. Likewise */
     H1_LINGERING,  /* our last byte is queued; waits for the client's end, so that it can read that byte */
     H1_CLOSED,     /* waits for the end of the turn, to be freed */
 };
@@ -44,6 +46,7 @@ struct h1_conn {
     size_t unsent_seen; /* at the last look of a timer, to tell slow from stuck */
     uint64_t written_seen;
     uint64_t progress_ms;
+    uint64_t body_ms; /* when some of the request's body came last, or the proxy began to want it */
 };
 
 /*

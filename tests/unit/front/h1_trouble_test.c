@@ -253,6 +253,120 @@ static void test_slow_reader(struct world *w)
     ok(world_empty(w), "over");
 }
 
+/* An upload whose answer has begun and is not read: as much of that as there is room for waits. */
+static void open_unread(struct world *w, struct client *c, const char *request)
+{
+    client_open(w, c);
+    clock_fake(clock_us(), clock_wall_us());
+    client_send(c, request);
+    ok(world_handled(w, w->handled + 1), "an upload is answered before it is there");
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    stream_pause(c->s, STREAM_PAUSE_LIMIT);
+    fill(w);
+}
+
+static void expect_untaken(struct world *w, struct client *c, const char *byte)
+{
+    for (int i = 0; i < 20 && front_connections(w->front) > 0; i++) {
+        client_send(c, byte);
+        pass(w, 15);
+    }
+    is_u64(front_connections(w->front), 0, "it ends");
+    is_double(world_closed(w, "read_timeout"), 1, "for its answer");
+    is_double(world_metric(w, "mvproxy_front_answers_not_taken_total", NULL), 1, "which is counted");
+    is_double(world_closed(w, "body_timeout"), 0, "and not for its body");
+    stream_resume(c->s, STREAM_PAUSE_LIMIT);
+    is_int(client_ended(c), CLIENT_BROKEN, "its client sees that some is lost");
+    clock_real();
+    client_close(c, STREAM_CLOSE_NOW);
+}
+
+#define LONG_UPLOAD "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\nab"
+#define SHORT_UPLOAD "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nab"
+
+/* A byte of the body now and then would keep the connection and the answer for ever. */
+static void test_dripping_and_not_reading(struct world *w)
+{
+    struct client c;
+
+    w->opts.body_timeout_ms = 20;
+    world_start(w);
+    open_unread(w, &c, LONG_UPLOAD);
+    expect_untaken(w, &c, "c");
+    is_int(w->gone, 1, "the proxy is told");
+}
+
+static void test_paused_and_not_reading(struct world *w)
+{
+    struct client c;
+
+    w->opts.body_timeout_ms = 20;
+    world_start(w);
+    open_unread(w, &c, LONG_UPLOAD);
+    exchange_pause_body(w->x);
+    expect_untaken(w, &c, "");
+    is_int(w->gone, 1, "the proxy is told, although it is the one who wants no more of the body");
+}
+
+/* Nothing more is written then, by which the answer would be looked at. */
+static void test_uploaded_and_not_reading(struct world *w)
+{
+    struct client c;
+
+    w->opts.body_timeout_ms = 20;
+    world_start(w);
+    open_unread(w, &c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nab");
+    client_send(&c, "c");
+    ok(world_sink_has(w, "end"), "the body is complete");
+    expect_untaken(w, &c, "");
+    is_int(w->gone, 1, "the proxy is told");
+}
+
+static void test_rest_dripping_and_not_reading(struct world *w)
+{
+    struct client c;
+
+    w->opts.body_timeout_ms = 20;
+    world_start(w);
+    open_unread(w, &c, SHORT_UPLOAD);
+    respond_end(w);
+    expect_untaken(w, &c, "c");
+    is_int(w->gone, 0, "the proxy was through with it");
+}
+
+/* Whoever takes some of the answer now and then may also be slow with the body; then it is the body's turn. */
+static void test_dripping_and_reading(struct world *w)
+{
+    struct client c;
+
+    w->opts.body_timeout_ms = 20;
+    world_start(w);
+    open_unread(w, &c, LONG_UPLOAD);
+    for (int i = 0; i < 6 && w->gone == 0; i++) {
+        client_send(&c, "c");
+        pass(w, 15);
+        stream_resume(c.s, STREAM_PAUSE_LIMIT);
+        ok(world_sink_has(w, "writable"), "it takes some");
+        stream_pause(c.s, STREAM_PAUSE_LIMIT);
+        fill(w);
+    }
+    is_int(w->gone, 0, "who reads, and sends, goes on");
+    stream_resume(c.s, STREAM_PAUSE_LIMIT);
+    ok(world_sink_has(w, "writable"), "it takes all");
+    for (int i = 0; i < 6 && w->gone == 0; i++) {
+        client_send(&c, "c");
+        pass(w, 15);
+    }
+    is_int(w->gone, 0, "who drips the body alone goes on as before");
+    for (int i = 0; i < 6 && w->gone == 0; i++)
+        pass(w, 15);
+    ok(world_sink_has(w, "gone(request body stalled)"), "and who stops ends for that");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+    is_double(world_closed(w, "body_timeout"), 1, "as what it is");
+}
+
 /* The last answer of a connection must reach a client that takes longer for it than we linger. */
 static void test_slow_last_answer(struct world *w)
 {
@@ -483,6 +597,11 @@ static const struct world_story stories[] = {
     {"forgotten", test_forgotten},
     {"back-pressure", test_back_pressure},
     {"slow reader", test_slow_reader},
+    {"dripping and not reading", test_dripping_and_not_reading},
+    {"paused and not reading", test_paused_and_not_reading},
+    {"uploaded and not reading", test_uploaded_and_not_reading},
+    {"the rest dripping and not reading", test_rest_dripping_and_not_reading},
+    {"dripping and reading", test_dripping_and_reading},
     {"slow last answer", test_slow_last_answer},
     {"upgrade", test_upgrade},
     {"refusals", test_refusals},
