@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "http/hop.h"
 #include "kube/status.h"
+#include "kube/surface.h"
 #include "net/loop.h"
 #include "net/tls_peer.h"
 #include "proxy/decide.h"
@@ -115,6 +116,13 @@ static bool authenticate(struct job *j)
     return false;
 }
 
+static bool is_aggregated(const struct http_head *head, struct slice path)
+{
+    struct surface s = surface_of(path);
+
+    return ((s.kind == SURFACE_GROUPS && !s.legacy_only) || s.kind == SURFACE_CORE) && request_is_aggregated(head);
+}
+
 static bool understand(struct job *j)
 {
     const struct http_head *head = exchange_request(j->x);
@@ -130,6 +138,7 @@ static bool understand(struct job *j)
         return false;
     }
     j->summary.apply = head->method_id == HTTP_PATCH && request_is_apply(head);
+    j->summary.aggregated = is_aggregated(head, j->info.path);
     j->summary.long_running = j->info.long_running || exchange_wants_upgrade(j->x);
     return true;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/request_labels.h"
 
+#include "http/negotiate.h"
 #include "kube/query.h"
+#include "kube/surface.h"
 
 static bool is_one_of(struct slice s, const char *const *words)
 {
@@ -92,18 +94,22 @@ static struct slice verb_of(const struct request_labels_query *q, bool watch, st
     return method_label(q->method, scope);
 }
 
-/* The paths that kube-apiserver counts by name. */
-static struct slice path_of(const struct reqinfo *info)
+/* The paths that kube-apiserver counts by name; it does not count legacy discovery at all. */
+static struct slice path_of(const struct reqinfo *info, bool aggregated)
 {
     static const struct {
         const char *path, *label;
     } counted[] = {
-        {"/healthz", "/healthz"}, {"/livez", "/livez"}, {"/readyz", "/readyz"},
-        {"/api", "/api"},         {"/apis", "/apis"},   {"/openapi/v3", "openapi/v3"},
+        {"/healthz", "/healthz"},
+        {"/livez", "/livez"},
+        {"/readyz", "/readyz"},
+        {"/openapi/v3", "openapi/v3"},
     };
 
     if (info->is_resource)
         return SLICE_LIT("");
+    if (aggregated)
+        return surface_of(info->path).kind == SURFACE_CORE ? SLICE_LIT("api") : SLICE_LIT("apis");
     for (size_t i = 0; i < sizeof(counted) / sizeof(counted[0]); i++)
         if (slice_eq(info->path, slice_str(counted[i].path)))
             return slice_str(counted[i].label);
@@ -117,7 +123,14 @@ void request_labels_of(const struct request_labels_query *q, struct arena *a, st
     out->scope = scope_of(q);
     out->verb = verb_of(q, asked.watch, out->scope);
     out->dry_run = asked.dry_run;
-    out->path = path_of(q->info);
+    out->path = path_of(q->info, q->aggregated);
+}
+
+bool request_is_aggregated(const struct http_head *h)
+{
+    unsigned all = NEGOTIATE_OFFER_YAML | NEGOTIATE_OFFER_PROTOBUF | NEGOTIATE_OFFER_V2BETA1;
+
+    return negotiate_discovery(http_head_value(h, HTTP_ACCEPT), all).document != NEGOTIATE_LEGACY;
 }
 
 bool request_is_apply(const struct http_head *h)

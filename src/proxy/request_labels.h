@@ -14,8 +14,9 @@
 struct request_labels_query {
     enum http_method method;
     const struct reqinfo *info;
-    bool custom; /* of a CRD or an aggregated API server: the scope is told in another way */
-    bool apply;  /* its Content-Type is that of server-side apply */
+    bool custom;     /* of a CRD or an aggregated API server: the scope is told in another way */
+    bool apply;      /* its Content-Type is that of server-side apply */
+    bool aggregated; /* it asks for the aggregated form of discovery */
 };
 
 struct request_labels {
@@ -25,6 +26,8 @@ struct request_labels {
 
 /* Static text. The arena is for what the query decodes to. */
 void request_labels_of(const struct request_labels_query *q, struct arena *a, struct request_labels *out);
+/* Whether a request's Accept is for the aggregated form of discovery. Not cheap: for paths of discovery. */
+bool request_is_aggregated(const struct http_head *h);
 /* Whether a Content-Type is that of server-side apply, exactly. */
 bool request_is_apply(const struct http_head *h);
 

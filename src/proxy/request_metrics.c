@@ -147,12 +147,14 @@ static struct slice known_subresource(const struct route *r, struct slice text)
 static void count_request(struct request_metrics *a, struct exchange *x, const struct reqinfo *info,
                           const struct route *r, const struct request_summary *e)
 {
-    const struct request_labels_query q = {exchange_request(x)->method_id, info, e->custom, e->apply};
+    const struct request_labels_query q = {exchange_request(x)->method_id, info, e->custom, e->apply, e->aggregated};
     struct slice none = slice_of("", 0);
     bool resource = info->is_resource;
     struct request_labels labels;
 
-    struct slice other = SLICE_LIT("other"), component = SLICE_LIT("mvproxy"), code = code_of(a, e->status);
+    struct slice other = SLICE_LIT("other"), component = SLICE_LIT("mvproxy");
+    /* kube-apiserver has none for what it hands over to another protocol. */
+    struct slice code = code_of(a, e->status == 101 ? 0 : e->status);
 
     request_labels_of(&q, exchange_arena(x), &labels);
     metric_inc(metric_child_or(

@@ -28,6 +28,7 @@ struct request_summary {
     bool custom;             /* for the metrics: of a CRD or an aggregated API server; only set if that matters */
     bool anonymous;          /* it came with no credential: neither certificate nor token */
     bool apply;              /* its Content-Type is that of server-side apply */
+    bool aggregated;         /* it asks for the aggregated form of discovery */
     struct slice user;       /* for the access log: set if it logs users and the proxy knows the user */
     struct slice user_agent; /* for the access log */
     struct slice audit_id;   /* for the access log: the answer's, before that the request's */

@@ -4,7 +4,7 @@
 import re
 import time
 
-from harness.api import CRDS, config_map, crd, ensure, ensure_namespace, expect, remove
+from harness.api import CRDS, NOPEER, config_map, crd, ensure, ensure_namespace, expect, remove
 
 LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
 NAMESPACE = "counted"
@@ -117,6 +117,7 @@ def _others():
     return [("selfsubjectreviews", "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review, None),
             ("serviceaccounts", "POST", "/api/v1/namespaces/%s/serviceaccounts/none/token" % NAMESPACE, {}, None),
             ("configmaps", "OPTIONS", "/api/v1/configmaps", None, None),
+            ("apis", "GET", "/apis", None, {"Accept": NOPEER}), ("api", "GET", "/api", None, {"Accept": NOPEER}),
             ("/livez", "GET", "/livez", None, None), ("/readyz", "GET", "/readyz?verbose", None, None)]
 
 
