@@ -8,13 +8,16 @@
 #include "base/log.h"
 #include "base/metric.h"
 #include "http/hop.h"
+#include "kube/status.h"
 #include "net/loop.h"
 #include "proxy/redact.h"
 
 #include <stdlib.h>
 
+#define AUTHENTICATED "system:authenticated"
+
 /* Addresses share a place by chance, and may then leave out each other's. */
-enum { AUDIT_FIELDS = 24, AUDIT_SOURCES = 32, PLACES = 256, LIST_BYTES = 3 /* quotes and comma of each */ };
+enum { AUDIT_FIELDS = 26, AUDIT_SOURCES = 32, PLACES = 256, LIST_BYTES = 3 /* quotes and comma of each */ };
 enum sort { SORT_DOCUMENT, SORT_UNAUTHORIZED, SORT_FAILED, SORTS };
 
 struct window {
@@ -75,10 +78,22 @@ static struct slice keep(struct slice text, struct arena *a)
                        : arena_copy(a, slice_of(text.p, text.n <= LIMIT_LOG_VALUE ? text.n : LIMIT_LOG_VALUE + 1));
 }
 
+/* The group that the API server adds (k8s.io/apiserver pkg/authentication/group), unless it has an answer already. */
+static bool lacks_authenticated(const struct user *u)
+{
+    if (slice_eq(u->name, SLICE_LIT("system:anonymous")))
+        return false;
+    for (size_t i = 0; i < u->n_groups; i++)
+        if (slice_eq(u->groups[i], SLICE_LIT(AUTHENTICATED)) ||
+            slice_eq(u->groups[i], SLICE_LIT("system:unauthenticated")))
+            return false;
+    return true;
+}
+
 /* No more than the log writes, and one beyond, for which it says that there were more. */
 static void keep_groups(struct audit_entry *e, const struct user *u, struct arena *a)
 {
-    struct slice *kept = u->n_groups == 0 ? NULL : arena_zalloc(a, u->n_groups * sizeof(kept[0]));
+    struct slice *kept = arena_zalloc(a, (u->n_groups + 1) * sizeof(kept[0]));
     size_t bytes = 0;
 
     e->groups = kept;
@@ -86,6 +101,8 @@ static void keep_groups(struct audit_entry *e, const struct user *u, struct aren
         kept[e->n_groups] = keep(u->groups[e->n_groups], a);
         bytes += kept[e->n_groups].n + LIST_BYTES;
     }
+    if (kept != NULL && e->n_groups == u->n_groups && lacks_authenticated(u))
+        kept[e->n_groups++] = SLICE_LIT(AUTHENTICATED);
 }
 
 void audit_note(struct audit_entry *e, struct exchange *x, const struct authn *au, bool believed)
@@ -171,6 +188,7 @@ void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info
     struct slice sources[AUDIT_SOURCES];
     int64_t wall = clock_wall_us();
     const struct log_kv *kv;
+    bool refused = ended->status >= 400;
     struct buf uri;
 
     if (!e->unbounded && !admit(a, sort_of(ended->status), exchange_client(x)->ip))
@@ -179,16 +197,19 @@ void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info
     clock_rfc3339(wall, now);
     buf_init(&uri, 2 * LIMIT_LOG_VALUE);
     redact_target(exchange_request(x)->target, info, &uri);
-    kv = LOG_KVS(LT("level", "Metadata"), LS("auditID", ended->audit_id), LT("stage", "ResponseComplete"),
+    kv = LOG_KVS(LT("level", "Metadata"), LS("auditID", ended->audit_id),
+                 LT("stage", ended->status == 401 ? "ResponseStarted" : "ResponseComplete"),
                  LS("requestURI", buf_slice(&uri)), LS("verb", info->verb), LS("user.username", e->user),
                  LL("user.groups", e->groups, e->n_groups), LS("impersonatedUser.username", e->impersonated),
                  LL("sourceIPs", sources, split_sources(e->sources, sources)), LS("userAgent", ended->user_agent),
                  LS("objectRef.apiGroup", info->group), LS("objectRef.apiVersion", info->version),
                  LS("objectRef.resource", info->resource), LS("objectRef.subresource", info->subresource),
                  LS("objectRef.namespace", info->ns), LS("objectRef.name", info->name),
-                 LU("responseStatus.code", ended->status), LT("responseStatus.message", ended->why),
-                 LT("requestReceivedTimestamp", received), LT("stageTimestamp", now), LT("identity", ended->user_kind),
-                 LT("why", e->why), LT("route", e->route), LS("verdictAuditID", e->verdict));
+                 LU("responseStatus.code", ended->status), LT("responseStatus.status", refused ? "Failure" : NULL),
+                 LT("responseStatus.reason", refused ? status_reason(ended->status) : NULL),
+                 LT("responseStatus.message", ended->why), LT("requestReceivedTimestamp", received),
+                 LT("stageTimestamp", now), LT("identity", ended->user_kind), LT("why", e->why), LT("route", e->route),
+                 LS("verdictAuditID", e->verdict));
     emit(kv);
     buf_free(&uri);
 }

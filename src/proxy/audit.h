@@ -2,7 +2,8 @@
 /*
  * Audit lines for the answers that mvproxy makes itself (refusals, merged documents), since these are in no API
  * server's audit log. A line of the log, "Audit", has the fields of an audit.k8s.io/v1 Event under the same names
- * (k8s.io/apiserver pkg/apis/audit/types.go, level Metadata, stage ResponseComplete).
+ * (k8s.io/apiserver pkg/apis/audit/types.go, level Metadata, stage ResponseComplete; of 401, as there,
+ * ResponseStarted).
  *
  * Anybody can cause such lines, so they are limited: for each sort of answer (documents, 401 and 403, all others) to
  * AUDIT_LINES in AUDIT_WINDOW_MS, of which AUDIT_LINES_OF_ONE for one address. The first line of an address is always

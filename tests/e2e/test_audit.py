@@ -46,7 +46,10 @@ def event(world, answer, *sources):
     for name in ("requestReceivedTimestamp", "stageTimestamp"):
         check(re.fullmatch(STAMP, found[0][name]), name, found[0])
     check(found[0]["requestReceivedTimestamp"] <= found[0]["stageTimestamp"], found[0])
-    equal((found[0]["level"], found[0]["stage"]), ("Metadata", "ResponseComplete"), "level and stage")
+    stage = "ResponseStarted" if answer.status == 401 else "ResponseComplete"
+    equal((found[0]["level"], found[0]["stage"]), ("Metadata", stage), "level and stage")
+    reason = ("Failure", answer.json().get("reason")) if answer.status >= 400 else (None, None)
+    equal((found[0].get("responseStatus.status"), found[0].get("responseStatus.reason")), reason, "status and reason")
     equal(found[0]["responseStatus.code"], answer.status, "status")
     equal(found[0]["sourceIPs"], list(sources) or ["127.0.0.1"], "sourceIPs")
     return found[0]
@@ -68,7 +71,7 @@ def test_documents(world):
     """a merged document, 200 and 304: with the user of a certificate, and of a token with the ID under which the server wrote down who that is"""
     answer = ask(world, "/apis")
     e = event(world, answer)
-    equal((e["verb"], e["requestURI"], e["user.username"], e["user.groups"]), ("get", "/apis", "kubernetes-admin", ["system:masters"]), "fields")
+    equal((e["verb"], e["requestURI"], e["user.username"], e["user.groups"]), ("get", "/apis", "kubernetes-admin", ["system:masters", "system:authenticated"]), "fields")
     equal(event(world, ask(world, "/apis", If_None_Match=answer.header("ETag")))["responseStatus.code"], 304, "304")
     e = event(world, ask(world, "/apis", Impersonate_User="dave"))
     equal((e["user.username"], e["impersonatedUser.username"]), ("kubernetes-admin", "dave"), "impersonation")
