@@ -7,6 +7,7 @@
 #include "check/sections.h"
 #include "daemon/addresses.h"
 #include "daemon/derive.h"
+#include "daemon/yaml_tree.h"
 
 /* Version, owner, group and others (acl(5), as the kernel has it): an ACL that names nobody else is no longer. */
 enum { PLAIN_ACL_BYTES = 4 + 3 * 8 };
@@ -41,24 +42,7 @@ static void check_leave(struct scene *s)
 
 /* ---- probes ---- */
 
-/* The value of "key: value", or of the argument "- key=value", in that line; none: empty. */
-static struct slice value_of(struct slice line, const char *key)
-{
-    struct slice s = slice_trim(line), name = slice_str(key);
-
-    if (slice_has_prefix(s, SLICE_LIT("- ")))
-        s = slice_trim(slice_from(s, 2));
-    while (s.n > 0 && (s.p[0] == '"' || s.p[0] == '\''))
-        s = slice_from(s, 1);
-    while (s.n > 0 && (s.p[s.n - 1] == '"' || s.p[s.n - 1] == '\''))
-        s.n--;
-    if (!slice_has_prefix(s, name))
-        return SLICE_NONE;
-    s = slice_trim(slice_from(s, name.n));
-    while (s.n > 0 && (s.p[0] == '"' || s.p[0] == '\''))
-        s = slice_from(s, 1);
-    return s;
-}
+enum { MANIFEST_BYTES = 8 << 20 };
 
 static bool is_loopback(struct slice host)
 {
@@ -66,38 +50,103 @@ static bool is_loopback(struct slice host)
            slice_eq(host, SLICE_LIT("[::1]"));
 }
 
-static bool leads_to_us(const struct addresses *ours, struct slice host)
+static struct slice text_of(const struct yaml_node *n)
 {
-    struct derive_address to;
+    return n == NULL || n->kind != YAML_SCALAR ? SLICE_NONE : n->text;
+}
 
-    if (ours->n == 0 || host.n == 0 || host.n >= sizeof(to.host))
-        return false;
+/* Whether kube-apiserver is told to listen on loopback: the last time counts. */
+static bool is_behind(const struct yaml_node *container)
+{
+    static const char *const lists[] = {"command", "args"};
+    struct slice option = SLICE_LIT("--bind-address=");
+    bool behind = false;
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        const struct yaml_node *list = yaml_member(container, lists[i]);
+
+        for (const struct yaml_node *n = list == NULL ? NULL : list->first; n != NULL; n = n->next) {
+            if (slice_has_prefix(text_of(n), option))
+                behind = is_loopback(slice_from(text_of(n), option.n));
+        }
+    }
+    return behind;
+}
+
+/* A number, or the name of one of the container's ports; 0: neither. */
+static unsigned port_of(const struct yaml_node *container, const struct yaml_node *get)
+{
+    const struct yaml_node *ports = yaml_member(container, "ports");
+    struct slice port = text_of(yaml_member(get, "port"));
+    uint64_t number;
+
+    for (const struct yaml_node *n = ports == NULL ? NULL : ports->first; n != NULL; n = n->next)
+        if (port.n > 0 && slice_eq(text_of(yaml_member(n, "name")), port))
+            port = text_of(yaml_member(n, "containerPort"));
+    return slice_u64(port, &number) && number <= UINT16_MAX ? (unsigned)number : 0;
+}
+
+/* Where the kubelet asks if no host is given: at the Pod's address, which is the node's. */
+static const struct listen_address *at_node(const struct addresses *ours, unsigned port)
+{
+    for (size_t i = 0; i < ours->n; i++)
+        if (ours->at[i].port == port && !is_loopback(slice_str(ours->at[i].host)))
+            return &ours->at[i];
+    return NULL;
+}
+
+static const struct listen_address *reached(const struct addresses *ours, struct slice host, unsigned port)
+{
+    struct derive_address to = {.port = port};
+
+    if (host.n == 0)
+        return at_node(ours, port);
+    if (host.n >= sizeof(to.host))
+        return NULL;
     (void)snprintf(to.host, sizeof(to.host), "%.*s", (int)host.n, host.p);
-    to.port = ours->at[0].port;
-    return addresses_reached_by(ours, &to) != NULL;
+    return addresses_reached_by(ours, &to);
 }
 
 /* Of a kube-apiserver that is behind mvproxy already. */
-static void check_probes(struct scene *s, const struct addresses *ours)
+static void check_container(struct scene *s, const struct yaml_node *container, const struct addresses *ours)
 {
-    struct slice rest = slice_str(s->opts->server_manifest == NULL ? "" : s->opts->server_manifest), line;
-    struct slice probed = SLICE_NONE;
-    bool behind = false;
+    static const char *const kinds[] = {"startupProbe", "livenessProbe", "readinessProbe"};
 
-    while (rest.n > 0 && slice_split(&rest, '\n', &line)) {
-        struct slice host = value_of(line, "host:");
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const struct yaml_node *get = yaml_member(yaml_member(container, kinds[i]), "httpGet");
+        struct slice host = text_of(yaml_member(get, "host"));
 
-        behind = behind || is_loopback(value_of(line, "--bind-address="));
-        if (leads_to_us(ours, host))
-            probed = host;
-    }
-    if (behind && probed.n > 0)
+        if (get == NULL || reached(ours, host, port_of(container, get)) == NULL)
+            continue;
         findings_warn(s->f, "host-probes",
                       "kubeadm upgrade node phase control-plane --patches /etc/kubernetes/patches, as docs/kubeadm.md "
                       "has it (each kubeadm upgrade needs --patches)",
-                      "the probes of kube-apiserver's static pod go to %.*s, where mvproxy is: while that is away the "
+                      "the %s of kube-apiserver's static pod goes to %.*s, where mvproxy is: while that is away the "
                       "kubelet kills a healthy kube-apiserver",
-                      (int)probed.n, probed.p);
+                      kinds[i], host.n > 0 ? (int)host.n : (int)strlen("the node's address"),
+                      host.n > 0 ? host.p : "the node's address");
+        return;
+    }
+}
+
+static void check_probes(struct scene *s, const struct addresses *ours)
+{
+    struct slice text = slice_str(s->opts->server_manifest == NULL ? "" : s->opts->server_manifest);
+    struct arena *a = arena_new(MANIFEST_BYTES);
+    struct yaml_node *root = NULL;
+    const struct yaml_node *containers;
+    struct buf errors;
+
+    if (a == NULL)
+        return;
+    buf_init(&errors, 1 << 16);
+    (void)yaml_tree_parse("manifest", text, a, &root, &errors); /* the kubelet says what is wrong with it */
+    containers = yaml_member(yaml_member(root, "spec"), "containers");
+    for (const struct yaml_node *n = containers == NULL ? NULL : containers->first; n != NULL; n = n->next)
+        if (is_behind(n))
+            check_container(s, n, ours);
+    buf_free(&errors);
+    arena_free(a);
 }
 
 void section_kubeadm(struct scene *s, const struct addresses *ours)

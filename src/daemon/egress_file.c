@@ -34,15 +34,6 @@ static void wrong(struct parse *p, const struct config_place *place, const char 
 
 /* ---- fields ---- */
 
-/* NULL if it is absent or null, which is the same for kube-apiserver. */
-static const struct yaml_node *member(const struct yaml_node *map, const char *name)
-{
-    for (const struct yaml_node *n = map->first; n != NULL; n = n->next)
-        if (slice_eq(n->key, slice_str(name)))
-            return yaml_is_null(n) ? NULL : n;
-    return NULL;
-}
-
 /* `known` is NULL-terminated. */
 static void check_fields(struct parse *p, const struct yaml_node *map, const char *const *known)
 {
@@ -68,7 +59,7 @@ static bool is_shown(struct slice s)
 /* "" at the place of the map if there is none. */
 static struct egress_text text_of(struct parse *p, const struct yaml_node *map, const char *name)
 {
-    const struct yaml_node *n = member(map, name);
+    const struct yaml_node *n = yaml_member(map, name);
 
     if (n == NULL)
         return (struct egress_text){"", map->place};
@@ -84,7 +75,7 @@ static struct egress_text text_of(struct parse *p, const struct yaml_node *map, 
 /* NULL if there is none, or something else, which is said. */
 static const struct yaml_node *map_of(struct parse *p, const struct yaml_node *map, const char *name)
 {
-    const struct yaml_node *n = member(map, name);
+    const struct yaml_node *n = yaml_member(map, name);
 
     if (n == NULL || n->kind == YAML_MAP)
         return n;
@@ -212,7 +203,7 @@ static void take_http_connect(struct parse *p, const struct yaml_node *connectio
 static void take_grpc(struct parse *p, const struct yaml_node *connection, const struct yaml_node *transport,
                       enum egress_name name, struct egress_selection *out)
 {
-    const struct yaml_node *protocol = member(connection, "proxyProtocol");
+    const struct yaml_node *protocol = yaml_member(connection, "proxyProtocol");
     const struct yaml_node *uds = transport == NULL ? NULL : map_of(p, transport, "uds");
 
     /* kube-apiserver's file may have it for the cluster's own network, where nothing of ours goes. */
@@ -313,7 +304,7 @@ static void take_root(struct parse *p, const struct yaml_node *root, struct egre
 {
     static const char *const known[] = {"apiVersion", "kind", "egressSelections", NULL};
     struct egress_text version = text_of(p, root, "apiVersion"), kind = text_of(p, root, "kind");
-    const struct yaml_node *list = member(root, "egressSelections");
+    const struct yaml_node *list = yaml_member(root, "egressSelections");
     size_t lines[EGRESS_NAMES] = {0};
 
     check_fields(p, root, known);

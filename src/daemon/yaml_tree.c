@@ -263,6 +263,16 @@ bool yaml_tree_parse(const char *name, struct slice text, struct arena *a, struc
     return !r.failed;
 }
 
+const struct yaml_node *yaml_member(const struct yaml_node *map, const char *name)
+{
+    if (map == NULL || map->kind != YAML_MAP)
+        return NULL;
+    for (const struct yaml_node *n = map->first; n != NULL; n = n->next)
+        if (slice_eq(n->key, slice_str(name)))
+            return yaml_is_null(n) ? NULL : n;
+    return NULL;
+}
+
 bool yaml_is_null(const struct yaml_node *n)
 {
     return n->kind == YAML_SCALAR && n->plain &&

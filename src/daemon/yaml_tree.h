@@ -31,6 +31,9 @@ bool yaml_tree_parse(const char *name, struct slice text, struct arena *a, struc
 /* Reads a regular file of at most YAML_TREE_MAX_BYTES into the arena. False, with a line in *errors, on failure. */
 bool yaml_tree_read(const char *path, struct arena *a, struct slice *text, struct buf *errors);
 
+/* The member of a map with that name; NULL: there is none, it is null, which is the same for Kubernetes, or `map` is no
+ * map (or NULL). */
+const struct yaml_node *yaml_member(const struct yaml_node *map, const char *name);
 /* Whether it is a plain scalar that means null. */
 bool yaml_is_null(const struct yaml_node *n);
 /* Whether it is a plain scalar that YAML 1.1 reads as a number or boolean, so that it is no text for kube-apiserver. */

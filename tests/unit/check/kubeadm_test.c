@@ -14,9 +14,12 @@
 
 enum { ROOM = 1 << 14 };
 
-#define BEHIND "    - --advertise-address=192.0.2.11\n    - \"--bind-address=127.0.0.1\"\n"
-#define ALONE "    - --advertise-address=192.0.2.11\n"
-#define PROBE(host) "    livenessProbe:\n      httpGet:\n        host: " host "\n        path: /livez\n"
+#define ALONE                                                                                                          \
+    "spec:\n  hostNetwork: true\n  containers:\n  - name: kube-apiserver\n    ports: [{containerPort: 6443, name: "    \
+    "probe-port}]\n    command:\n    - kube-apiserver\n    - --advertise-address=192.0.2.11\n"
+#define BEHIND ALONE "    - \"--bind-address=127.0.0.1\"\n"
+#define PROBE_OF(kind, host) "    " kind ":\n      httpGet:\n        " host "port: 6443\n        path: /livez\n"
+#define PROBE(host) PROBE_OF("livenessProbe", "host: " host "\n        ")
 
 static const struct {
     const char *name, *manifest, *want;
@@ -24,11 +27,21 @@ static const struct {
     {"none", NULL, ""},
     {"plain kube-apiserver", ALONE PROBE("192.0.2.11"), ""},
     {"probes at the server itself", BEHIND PROBE("127.0.0.1"), ""},
-    {"probes at mvproxy", BEHIND PROBE("127.0.0.1") PROBE("192.0.2.11"), "192.0.2.11"},
+    {"one at mvproxy", BEHIND PROBE("127.0.0.1") PROBE_OF("readinessProbe", "host: 192.0.2.11\n        "),
+     "192.0.2.11"},
     {"in quotes", BEHIND PROBE("'192.0.2.11'"), "192.0.2.11"},
+    {"at the pod's address", BEHIND PROBE_OF("startupProbe", ""), "the node's address"},
+    {"in flow style", BEHIND "    livenessProbe: {httpGet: {host: 192.0.2.11, port: 6443}}\n", "192.0.2.11"},
+    {"at a port with a name", BEHIND "    livenessProbe: {httpGet: {host: 192.0.2.11, port: probe-port}}\n",
+     "192.0.2.11"},
+    {"at another port", BEHIND "    livenessProbe: {httpGet: {host: 192.0.2.11, port: 10259}}\n", ""},
+    {"at a port that nobody has named", BEHIND "    livenessProbe: {httpGet: {host: 192.0.2.11, port: other}}\n", ""},
     {"elsewhere", BEHIND PROBE("192.0.2.99"), ""},
-    {"bypassed", "    # mvproxy-bypass: - --bind-address=127.0.0.1\n" PROBE("192.0.2.11"), ""},
-    {"nothing behind the key", BEHIND "        host:\n", ""},
+    {"taken back to the node's address", BEHIND "    - --bind-address=192.0.2.11\n" PROBE("192.0.2.11"), ""},
+    {"bypassed", ALONE "    # mvproxy-bypass: - --bind-address=127.0.0.1\n" PROBE("192.0.2.11"), ""},
+    {"a probe that is no request", BEHIND "    livenessProbe: {exec: {command: [host:]}}\n", ""},
+    {"nothing behind the key", BEHIND "    livenessProbe:\n      httpGet:\n        host:\n", ""},
+    {"no containers", "spec: {containers: 5}\n", ""},
     {"garbage", "\"\n'\n- \"'\n--bind-address=\nhost: '", ""},
 };
 
