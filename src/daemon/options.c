@@ -65,7 +65,7 @@ static const struct option table[] = {
      .argument = "NAMES", .help = "Headers that carry the user name; the first one is used towards API servers. Of this and the next three options name "
                               "all that the API servers have. What only they name is removed from requests once mvproxy has read it."},
     {.name = "requestheader-uid-headers", .type = OPTION_LIST, FIELD(requestheader_uid_headers), .initial = "", .section = SECTION, .argument = "NAMES",
-     .help = "Headers that carry the user's UID (kube-apiserver 1.32 and later). None: X-Remote-Uid is sent and none is believed."},
+     .help = "Headers that carry the user's UID (kube-apiserver 1.32 and later). None: X-Remote-Uid is sent and none is believed. kube-apiserver reads none either unless its option of this name says so, kubeadm's too: the UID that a client's certificate may have (1.33 and later) is lost then."},
     {.name = "requestheader-group-headers", .type = OPTION_LIST, FIELD(requestheader_group_headers), .initial = "X-Remote-Group", .section = SECTION,
      .argument = "NAMES", .help = "Headers that carry groups."},
     {.name = "requestheader-extra-headers-prefix", .type = OPTION_LIST, FIELD(requestheader_extra_headers_prefix), .initial = "X-Remote-Extra-",
