@@ -127,7 +127,7 @@ def all_setups():
         _upgrade("pinned", "1.33.13", "1.34.4", skew.device_classes, "test_pinned.py"),
         Setup("stacked", [NodeSpec("cp-1", "1.34.4")], skew.device_classes("cp-1"), ("test_stacked.py",),
               core=False, controllers="1.34.4", kubectl=["1.34.4"], kubeadm=True, traits=["stacked"]),
-        Setup("1.24+1.24", _two("1.24.17", "1.24.17", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.24.17", "1.33.13"]),
+        Setup("1.24+1.24", _two("1.24.17", "1.24.17", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), CORE + ("test_rbac.py",), kubectl=["1.24.17", "1.33.13"]),
         Setup("1.25+1.25", _two("1.25.0", "1.25.0", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
         Setup("1.26+1.26", _two("1.26.15", "1.26.15", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
         Setup("1.26+1.27", _two("1.26.15", "1.27.16", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
