@@ -128,6 +128,8 @@ size_t origin_clients_in_flight(const struct origin *o);               /* withou
 bool origin_unreachable(const struct origin *o);                       /* the last attempt to connect failed */
 bool origin_loops(const struct origin *o);                             /* opts.last, and an mvproxy answers there */
 const char *origin_ejection(const struct origin *o, uint64_t *for_ms); /* why, how long (or NULL); NULL: it is not */
+/* It hangs, it seems: its connections prove that they live, or end. At most once in TIMEOUT_SUSPECT_MS. */
+void origin_suspect(struct origin *o);
 /* The retry budget (back/health.h), and that of strangers: asked before what failed here goes elsewhere, and told. */
 bool origin_may_repeat(const struct origin *o, bool stranger);
 void origin_note_repeat(struct origin *o, bool stranger);
@@ -135,10 +137,8 @@ bool back_is_stranger(const struct back *b, const struct http_head *request); /*
 void origin_note_refused_repeat(struct origin *o);
 MEM_CHECK struct back_request *back_start(struct back *b, const struct back_opts *o);
 void back_cancel(struct back_request *r);
-/*
- * Body bytes. They go out from the first on_writable on; what is given before is kept, bounded, and rules retries out.
- * False when it is over (on_failed follows). LENGTH: the body is complete with its last byte.
- */
+/* Body bytes. They go out from the first on_writable on; what is given before is kept, bounded, and rules retries out.
+ * False when it is over (on_failed follows). LENGTH: the body is complete with its last byte. */
 bool back_write(struct back_request *r, struct slice data);
 /* True as well while there is no connection yet: on_writable comes. */
 bool back_congested(const struct back_request *r);

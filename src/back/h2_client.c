@@ -93,7 +93,7 @@ bool h2_client_has_room(const struct h2_client *c)
 {
     size_t most;
 
-    if (c->state != H2C_OPEN || c->broken != CLOSE_REASONS)
+    if (c->state != H2C_OPEN || c->broken != CLOSE_REASONS || c->doubted)
         return false;
     most = nghttp2_session_get_remote_settings(c->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
     if (most > LIMIT_H2_BACK_STREAMS)
@@ -215,6 +215,7 @@ static void take_input(struct h2_client *c)
             in.n = PIECE_BYTES;
         c->heard_ms = now_of(c);
         c->pinged_ms = 0;
+        c->doubted = false;
         c->in_session = true;
         used = nghttp2_session_mem_recv(c->session, (const uint8_t *)in.p, in.n);
         c->in_session = false;
@@ -282,6 +283,25 @@ void h2_client_wake(struct h2_client *c)
         lifetime_queue(&c->work);
 }
 
+static void ping(struct h2_client *c)
+{
+    c->pinged_ms = now_of(c);
+    if (nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL) != 0)
+        h2_client_note_broken(c, CLOSE_NO_MEMORY, "out of memory");
+}
+
+/* One that is still being made has its time for that. A PING that is out already is as good. */
+void h2_client_doubt(struct h2_client *c)
+{
+    if ((c->state != H2C_OPEN && c->state != H2C_LEAVING) || c->broken != CLOSE_REASONS)
+        return;
+    c->doubted = true;
+    if (c->pinged_ms != 0)
+        return;
+    ping(c);
+    h2_client_wake(c);
+}
+
 /* ---- events ---- */
 
 static void on_stream(struct stream *s, enum stream_event ev, void *arg)
@@ -323,11 +343,8 @@ static void on_timer(void *arg)
         h2_client_close(c, CLOSE_IDLE_TIMEOUT, "");
         return;
     }
-    if (c->state != H2C_OPENING && c->pinged_ms == 0 && now - c->heard_ms >= o->ping_after_ms) {
-        c->pinged_ms = now;
-        if (nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL) != 0)
-            h2_client_note_broken(c, CLOSE_NO_MEMORY, "out of memory");
-    }
+    if (c->state != H2C_OPENING && c->pinged_ms == 0 && now - c->heard_ms >= o->ping_after_ms)
+        ping(c);
     settle(c);
 }
 

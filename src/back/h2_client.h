@@ -70,6 +70,7 @@ struct h2_client {
     struct lifetime_work work;
     uint64_t opening_ms, idle_since_ms, heard_ms;
     uint64_t pinged_ms;    /* a PING is unanswered; 0: none */
+    bool doubted;          /* and nothing is sent there before something comes */
     uint64_t served, bulk; /* calls; the second: those whose answers come fast and at length, with larger windows */
     struct h2_rate control;
     uint64_t updates_due;     /* WINDOW_UPDATEs that the bodies sent so far account for */
@@ -94,6 +95,8 @@ void h2_client_note_broken(struct h2_client *c, enum close_reason why, const cha
 void h2_client_close(struct h2_client *c, enum close_reason why, const char *detail);
 /* Has it look again at what there is to do, later in this turn or in the next. */
 void h2_client_wake(struct h2_client *c);
+/* Asks the server (PING) whether it is there. Takes no requests until it says something. Closes nothing by itself. */
+void h2_client_doubt(struct h2_client *c);
 void h2_client_heard_settings(struct h2_client *c);
 /* Keeps the gauge; after a stream came or went. */
 void h2_client_show(struct h2_client *c);

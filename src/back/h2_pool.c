@@ -279,6 +279,12 @@ void h2_pool_close_idle(struct pool *p, enum close_reason why)
     }
 }
 
+void h2_pool_doubt(struct pool *p)
+{
+    for (struct list_node *n = list_first(&p->h2_clients); n != NULL; n = list_next(&p->h2_clients, n))
+        h2_client_doubt(list_entry(n, struct h2_client, node));
+}
+
 void h2_pool_drop_all(struct pool *p)
 {
     struct list_node *n;

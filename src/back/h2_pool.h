@@ -19,6 +19,8 @@ bool h2_pool_serves(const struct back_request *r);
 bool h2_pool_take(struct pool *p, struct back_request *r);
 /* Closes connections without streams. */
 void h2_pool_close_idle(struct pool *p, enum close_reason why);
+/* Has each connection prove that the server is there. */
+void h2_pool_doubt(struct pool *p);
 /* Cancels all requests, closes all connections. */
 void h2_pool_drop_all(struct pool *p);
 

@@ -21,6 +21,7 @@ static const char *const close_texts[CLOSE_REASONS] = {
     [CLOSE_UPGRADED] = "upgraded",
     [CLOSE_ORIGIN_GONE] = "origin_gone",
     [CLOSE_SURPLUS] = "surplus",
+    [CLOSE_ORIGIN_HANGS] = "origin_hangs",
     [CLOSE_NO_HOP] = "no_mvproxy",
     [CLOSE_NO_HTTP2] = "no_http2",
     [CLOSE_GOAWAY] = "goaway",
@@ -347,6 +348,25 @@ bool origin_unreachable(const struct origin *o)
 bool origin_loops(const struct origin *o)
 {
     return o->reach == ORIGIN_LOOPS || o->came_back;
+}
+
+/*
+ * It is frozen, or its host is gone, and connections do not tell. Those that are idle are closed; on HTTP/2 it is asked
+ * at once, gets nothing new until a byte comes, and where none does within ping_timeout_ms the connection ends. Not
+ * more often: a server that is merely slow to answer who asked would lose its idle connections each time.
+ */
+void origin_suspect(struct origin *o)
+{
+    uint64_t now;
+
+    if (o->back == NULL)
+        return;
+    now = now_of(o);
+    if (now < o->suspect_again_ms)
+        return;
+    o->suspect_again_ms = now + TIMEOUT_SUSPECT_MS;
+    log_v(4, "Connections to server suspected", LT("server", o->server), LT("address", o->address));
+    o->back->doubt(o);
 }
 
 enum back_failure origin_failure(const struct origin *o)

@@ -33,8 +33,9 @@ enum close_reason {
     CLOSE_BROKEN,
     CLOSE_UPGRADED, /* given away, not closed */
     CLOSE_ORIGIN_GONE,
-    CLOSE_SURPLUS, /* as many others are idle already */
-    CLOSE_NO_HOP,  /* no mvproxy there: given to the pool with certificate, or of no use to anybody (HTTP/2) */
+    CLOSE_SURPLUS,      /* as many others are idle already */
+    CLOSE_ORIGIN_HANGS, /* idle, and the server has left a question unanswered (origin_suspect()) */
+    CLOSE_NO_HOP,       /* no mvproxy there: given to the pool with certificate, or of no use to anybody (HTTP/2) */
     /* Of HTTP/2 connections only: */
     CLOSE_NO_HTTP2,     /* given to the HTTP/1.1 pool, or the server takes no streams */
     CLOSE_GOAWAY,       /* the server wanted no more requests on it, and the last is over */
@@ -77,7 +78,8 @@ struct origin {
     bool complete;                   /* they are all there */
     size_t in_flight, own_in_flight; /* the second are among the first */
     enum origin_reach reach;
-    bool came_back; /* a question of ours (loop_token.h) */
+    uint64_t suspect_again_ms; /* not in doubt before */
+    bool came_back;            /* a question of ours (loop_token.h) */
     uint64_t came_back_ms;
     struct health health;
     char out_why[ORIGIN_WHY_BYTES]; /* of the last failure that put it out */
@@ -103,9 +105,11 @@ struct back {
     struct arena_pool arenas;
     struct churn wasted_dials, resets;
     char loop_token[ORIGIN_TOKEN_BYTES + 1]; /* loop_token.h */
-    /* Upwards: finds a connection for the request (fresh: one of its own); closes what is idle; frees the pools. */
+    /* Upwards: finds a connection for the request (fresh: one of its own); closes what is idle; doubts the connections;
+     * frees the pools. */
     void (*place)(struct back_request *r, bool fresh);
     void (*close_idle)(struct origin *o);
+    void (*doubt)(struct origin *o);
     void (*drop_pools)(struct origin *o);
 };
 

@@ -126,6 +126,7 @@ enum {
     TIMEOUT_H2_GOAWAY_MS = 1000,       /* for the client to hear that we leave, before we refuse new streams */
     TIMEOUT_H2_PING_MS = 30000,        /* without a word of the server: it is asked; as client-go */
     TIMEOUT_H2_PONG_MS = 15000,        /* and without an answer it is dead */
+    TIMEOUT_SUSPECT_MS = 10000,        /* between two times that all connections to a server are in doubt */
     TIMEOUT_HTTP2_REFUSED_MS = 300000, /* a server that did not speak HTTP/2 is asked again */
     TIMEOUT_RELOAD_DISTANCE_MS = 500,  /* between two SIGHUPs that are followed */
     TIMEOUT_ADDRESS_IN_USE_MS = 60000, /* at the start: for kube-apiserver to leave it; less than systemd's 90 s */

@@ -27,6 +27,7 @@ struct pulse {
     struct err failure; /* the last */
     enum failure kind;  /* of it */
     uint64_t asked_ms;  /* the beginning of the last probe */
+    uint64_t heard_ms;  /* when the last answer to anything but probes came; 0: none */
     uint64_t seen_ms;   /* when the youngest request was sent that is known to have been answered; 0: none */
     bool early;         /* the timer is set for the sake of what others know */
     bool repeated;      /* the probe under way took the place of one without an answer */
@@ -122,6 +123,9 @@ static void on_answer(void *arg, const struct fetch_result *r)
         return;
     }
     (void)err_set(&why, "%s", r->failure);
+    /* One that answers others is slow for this question alone. */
+    if (r->timed_out && p->heard_ms <= p->asked_ms)
+        origin_suspect(p->origin);
     unreachable(p, &why, r->timed_out ? FAILURE_LATE : FAILURE_UNREACHED);
 }
 
@@ -193,7 +197,7 @@ void pulse_set_origin(struct pulse *p, struct origin *o)
     rest(p);
     if (!same_place) {
         p->state = PULSE_UNKNOWN;
-        p->seen_ms = 0;
+        p->seen_ms = p->heard_ms = 0;
         err_clear(&p->failure);
     }
     if (o == NULL)
@@ -215,6 +219,7 @@ static void ask_early(struct pulse *p)
 /* One under way may be lost with what was there before. But only one: answers that take long have their time. */
 void pulse_answered(struct pulse *p, uint64_t sent_ms)
 {
+    p->heard_ms = loop_now_ms(p->loop);
     if (p->origin == NULL || p->state != PULSE_UNREACHABLE)
         return;
     if (sent_ms > p->seen_ms)

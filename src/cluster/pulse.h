@@ -4,7 +4,8 @@
  * that dies or hangs is noticed within two seconds, shown to operators, and its discovery polled again; the local one
  * is asked whether it is ready (readiness.h). Routing follows none of these probes: a peer's health (back/health.h) is
  * judged by clients' requests, the local server's by its readiness. Where requests, or polls of its discovery, know
- * better than the last probe, the next one is sent at once.
+ * better than the last probe, the next one is sent at once. Where a probe is not answered in time, and nothing else was
+ * since it was sent, all connections to that server are in doubt (origin_suspect()).
  *
  *   UNKNOWN ──an answer──► ANSWERS ──no answer, or 5xx──► UNREACHABLE ──an answer──► ANSWERS
  */

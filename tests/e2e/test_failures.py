@@ -2,12 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers that die, lie, hang or refuse: clean refusals, broken streams, and never a wrong answer."""
 
+import contextlib
+import json
+import signal
 import socket
 import ssl
 
 import fixture
 from fixture import check, equal, until
+from rawh2 import RawH2
 from rawhttp import Broken, pattern
+from test_pause import state
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
@@ -53,6 +58,50 @@ def healthy(world):
     world.sim.heal()
     for path, _, _ in TARGETS:
         until(lambda p=path: world.ask("GET", p).status == 200, "%s to work again" % path)
+
+
+@contextlib.contextmanager
+def frozen(proxy):
+    """Its connections stay, the kernel takes new ones for it, and nobody answers."""
+    proxy.signal(signal.SIGSTOP)
+    try:
+        until(lambda: state(proxy) == "T", "it to stop")
+        yield
+    finally:
+        proxy.signal(signal.SIGCONT)
+
+
+def several_idle(world):
+    """HTTP/1.1 connections to the peer: more than its probe takes."""
+    clients = [world.client() for _ in range(4)]
+    for client in clients:
+        client.request("GET", CLASSES + "?simbody=bytes&n=10000&piece=1000&delay-ms=20")
+    for client in clients:
+        equal(client.answer().status, 200, "answer")
+        client.close()
+
+
+def test_frozen(world):
+    """a peer that is frozen: no connection to it is trusted any more, so that requests are 503 although request-timeout is unlimited"""
+    def ended(reason):
+        return world.proxies["a"].metric("mvproxy_back_connections_closed_total", server="test-server-b", reason=reason) or 0
+
+    def code(client, stream):
+        return json.loads(client.whole(stream))["code"]
+
+    with world.client(alpn=("h2",)) as one, world.client(alpn=("h2",)) as another:
+        before, after = RawH2(one), RawH2(another)
+        check(before.ok(before.request("GET", CLASSES)), "an HTTP/2 connection")
+        several_idle(world)
+        equal((ended("origin_hangs"), ended("ping_timeout")), (0, 0), "connections in doubt")
+        with frozen(world.proxies["b"]):
+            early = before.request("POST", CLASSES, b"{}", fields={"content-length": "2"})  # unsafe: it waits where it was sent
+            until(lambda: ended("origin_hangs") > 0, "the idle ones to be closed")
+            equal(code(after, after.request("GET", CLASSES)), 503, "who comes then, over HTTP/2")
+            equal(world.ask("GET", CLASSES).status, 503, "and over HTTP/1.1")
+            equal(code(before, early), 503, "who was there before")
+            equal(ended("ping_timeout"), 1, "HTTP/2 connections that were given up")
+    healthy(world)
 
 
 def test_dies_before_the_head(world):

@@ -246,6 +246,14 @@ bool origin_unreachable(const struct origin *o)
     return !origin_healthy(o);
 }
 
+void origin_suspect(struct origin *o)
+{
+    struct sim_server *s = server_of(o);
+
+    if (s != NULL)
+        s->suspected++;
+}
+
 bool origin_loops(const struct origin *o)
 {
     (void)o; /* nobody here is an mvproxy */
@@ -710,13 +718,18 @@ void sim_set_note(struct sim_request *q, void *note)
 }
 
 /* Memory may fail once, by order of a test, but it is not the server that is tested. */
-static void answer_field(struct sim_request *q, enum http_name id, const char *value)
+static struct slice copied(struct sim_request *q, struct slice text)
 {
-    struct slice copy = arena_copy(q->arena, slice_str(value));
+    struct slice copy = arena_copy(q->arena, text);
 
-    if (copy.p == NULL)
-        copy = arena_copy(q->arena, slice_str(value));
-    if (!http_head_add_id(&q->answer, q->arena, id, copy) && !http_head_add_id(&q->answer, q->arena, id, copy))
+    return copy.p != NULL ? copy : arena_copy(q->arena, text);
+}
+
+static void add(struct sim_request *q, struct slice name, struct slice value)
+{
+    struct slice n = copied(q, name), v = copied(q, value);
+
+    if (!http_head_add(&q->answer, q->arena, n, v) && !http_head_add(&q->answer, q->arena, n, v))
         abort();
 }
 
@@ -726,19 +739,12 @@ void sim_head(struct sim_request *q, unsigned status, const char *content_type, 
         abort();
     q->answer.status = status;
     q->answer.minor = 1;
-    answer_field(q, HTTP_CONTENT_TYPE, content_type);
+    add(q, http_name_text(HTTP_CONTENT_TYPE), slice_str(content_type));
     if (etag != NULL)
-        answer_field(q, HTTP_ETAG, etag);
+        add(q, http_name_text(HTTP_ETAG), slice_str(etag));
     if (q->timeout != NULL && q->fn == NULL)
         loop_timer_cancel(q->timeout);
     push(q, EVENT_HEAD);
-}
-
-static struct slice copied(struct sim_request *q, struct slice text)
-{
-    struct slice copy = arena_copy(q->arena, text);
-
-    return copy.p != NULL ? copy : arena_copy(q->arena, text);
 }
 
 void sim_relay_head(struct sim_request *q, const struct http_head *head)
@@ -749,25 +755,13 @@ void sim_relay_head(struct sim_request *q, const struct http_head *head)
         abort();
     q->answer.status = head->status;
     q->answer.minor = 1;
-    for (size_t i = 0; i < head->n_fields; i++) {
-        struct slice name = copied(q, head->fields[i].name), value = copied(q, head->fields[i].value);
-
-        if (!http_head_add(&q->answer, q->arena, name, value) && !http_head_add(&q->answer, q->arena, name, value))
-            abort();
-    }
+    for (size_t i = 0; i < head->n_fields; i++)
+        add(q, head->fields[i].name, head->fields[i].value);
 }
 
 void sim_field(struct sim_request *q, const char *name, const char *value)
 {
-    struct slice n = slice_str(name), v = slice_str(value);
-
-    for (int tries = 0; tries < 4; tries++) {
-        struct slice nc = arena_copy(q->arena, n), vc = arena_copy(q->arena, v);
-
-        if (nc.p != NULL && vc.p != NULL && http_head_add(&q->answer, q->arena, nc, vc))
-            return;
-    }
-    abort();
+    add(q, slice_str(name), slice_str(value));
 }
 
 void sim_write(struct sim_request *q, struct slice data)

@@ -31,6 +31,7 @@ struct sim_server {
     void *arg;
     bool mvproxy;        /* and proves it to whom connects */
     uint64_t requests;   /* that arrived */
+    uint64_t suspected;  /* times that connections to it were (origin_suspect()) */
     uint64_t connection; /* all its requests go over one, of this number; 0: the next one opens another */
     struct list open;
     struct loop *loop;

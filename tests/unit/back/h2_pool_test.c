@@ -393,6 +393,130 @@ static void opens_late(bool late)
     h2_close(&k);
 }
 
+/* The server has left a question unanswered, and is asked by each connection, long before it would be its turn. */
+static void suspected(void)
+{
+    static struct h2_kit k;
+    struct call c[2];
+    struct h2_conn *s;
+
+    h2_open(&k);
+    h2_call_send(&c[0], &k, "/x", NULL);
+    s = h2_conn(&k, 0);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
+    ok(call_is(&c[0], "head(200)"), "a watch");
+    origin_suspect(k.k.origin);
+    ok(run_until(k.k.loop, s->pings == 1), "it is asked at once");
+    settle(k.k.loop);
+    h2_call_send(&c[1], &k, "/y", NULL);
+    h2_headers(s, h2_asked(s, 1)->id, OK_HEAD, true);
+    ok(call_is(&c[1], "head(200) end"), "it has answered: the connection is as good as before");
+    is_u64(k.n_conns, 1, "the only one");
+    call_free(&c[1]);
+    origin_suspect(k.k.origin);
+    settle(k.k.loop);
+    is_u64(s->pings, 1, "soon again: it is not asked");
+    call_free(&c[0]);
+    h2_close(&k);
+}
+
+/* It is frozen. */
+static void suspected_rightly(void)
+{
+    static struct h2_kit k;
+    struct origin_opts o = {.ping_timeout_ms = 500, .connect_timeout_ms = 200};
+    struct call c[2];
+    struct h2_conn *s;
+
+    h2_open(&k);
+    kit_origin(&k.k, &o);
+    h2_call_send(&c[0], &k, "/x", NULL);
+    s = h2_conn(&k, 0);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
+    ok(call_is(&c[0], "head(200)"), "a watch");
+    k.silent = true;
+    origin_suspect(k.k.origin);
+    h2_call_send(&c[1], &k, "/y", NULL);
+    ok(call_is(&c[1], "failed: connect"), "who comes now is told as soon as no connection can be made");
+    ok(!c[1].failure.request_sent, "nothing of it was sent: it may go elsewhere");
+    is_u64(s->n_asked, 1, "not on the connection in doubt");
+    ok(call_is(&c[0], "head(200) failed: body"), "who was there before, when nothing came for ping_timeout_ms");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "ping_timeout"), 1, "counted");
+    for (size_t i = 0; i < ROWS(c); i++)
+        call_free(&c[i]);
+    h2_close(&k);
+}
+
+/* It wakes up before its time is over. */
+static void suspected_wrongly(void)
+{
+    static struct h2_kit k;
+    struct call c[2];
+    struct h2_conn *s;
+
+    h2_open(&k);
+    h2_call_send(&c[0], &k, "/x", NULL);
+    s = h2_conn(&k, 0);
+    (void)h2_asked(s, 0);
+    k.silent = true;
+    origin_suspect(k.k.origin);
+    settle(k.k.loop);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, true); /* whatever it says */
+    ok(call_is(&c[0], "head(200) end"), "a late answer");
+    h2_call_send(&c[1], &k, "/y", NULL);
+    (void)h2_asked(s, 1);
+    is_u64(k.n_conns, 1, "the connection is used again");
+    for (size_t i = 0; i < ROWS(c); i++)
+        call_free(&c[i]);
+    h2_close(&k);
+}
+
+/* One that is being made has its own time; one that takes no more requests is asked as well. */
+static void suspected_early_and_late(void)
+{
+    static struct h2_kit k;
+    struct call c;
+    struct h2_conn *s;
+
+    h2_open(&k);
+    h2_call_send(&c, &k, "/x", NULL);
+    origin_suspect(k.k.origin);
+    s = h2_conn(&k, 0);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
+    ok(call_is(&c, "head(200)"), "made, and used");
+    is_u64(s->pings, 0, "without being asked");
+    h2_goaway(s, INT32_MAX, NGHTTP2_NO_ERROR);
+    settle(k.k.loop);
+    clock_fake(clock_us() + TIMEOUT_SUSPECT_MS * 1000ULL, clock_wall_us());
+    settle(k.k.loop);
+    origin_suspect(k.k.origin);
+    ok(run_until(k.k.loop, s->pings == 1), "asked while it is leaving");
+    clock_real();
+    call_free(&c);
+    h2_close(&k);
+}
+
+/* Whoever cannot be asked is no longer used. */
+static void suspected_without_memory(void)
+{
+    static struct h2_kit k;
+    struct call c;
+    struct h2_conn *s;
+
+    h2_open(&k);
+    h2_call_send(&c, &k, "/x", NULL);
+    s = h2_conn(&k, 0);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
+    ok(call_is(&c, "head(200)"), "a watch");
+    mem_fail_nth(1);
+    origin_suspect(k.k.origin);
+    mem_fail_nth(0);
+    ok(call_is(&c, "head(200) failed: body"), "it ends");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_memory"), 1, "for that reason");
+    call_free(&c);
+    h2_close(&k);
+}
+
 /* The last request on a connection ends; in that very call its owner wants another, for which it would make room. */
 static void room_from_inside(void)
 {
@@ -616,6 +740,11 @@ int main(void)
     cancelled_in_time();
     opens_late(true);
     opens_late(false);
+    suspected();
+    suspected_rightly();
+    suspected_wrongly();
+    suspected_early_and_late();
+    suspected_without_memory();
     room_from_inside();
     idle(false);
     idle(true);

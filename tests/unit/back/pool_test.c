@@ -233,6 +233,71 @@ static void idle_at_different_times(void)
     kit_close(&k);
 }
 
+static double hung(struct kit *k)
+{
+    return kit_metric(k, "mvproxy_back_connections_closed_total", "origin_hangs");
+}
+
+/* The server has left a question unanswered: what is idle is not trusted, what is under way may still be answered. */
+static void suspected(void)
+{
+    static struct kit k;
+    struct server_conn *busy, *idle;
+    struct call a, b;
+
+    clock_fake(clock_us(), clock_wall_us());
+    kit_open(&k, false, 0);
+    call_start(&a, &k, "GET", "/busy");
+    call_start(&b, &k, "GET", "/idle");
+    ok(conn_has(kit_conn(&k, 0), "\r\n\r\n") && conn_has(kit_conn(&k, 1), "\r\n\r\n"), "two connections");
+    busy = buf_has(&k.conns[0].got, "/busy") ? &k.conns[0] : &k.conns[1];
+    idle = busy == &k.conns[0] ? &k.conns[1] : &k.conns[0];
+    conn_say(idle, OK5);
+    ok(call_is(&b, "head(200) end"), "one is idle");
+    call_free(&b);
+    origin_suspect(k.origin);
+    ok(conn_closed(idle), "the idle one is closed");
+    is_double(hung(&k), 1, "for that reason");
+    conn_say(busy, OK5);
+    ok(call_is(&a, "head(200) end"), "what was under way is answered");
+    call_free(&a);
+    origin_suspect(k.origin);
+    settle(k.loop);
+    is_double(hung(&k), 1, "soon again: the connections of one that is merely slow are kept");
+    clock_fake(clock_us() + (TIMEOUT_SUSPECT_MS - 1) * 1000ULL, clock_wall_us());
+    settle(k.loop);
+    origin_suspect(k.origin);
+    settle(k.loop);
+    ok(!busy->eof && !busy->failed, "still too soon");
+    clock_fake(clock_us() + 1000, clock_wall_us());
+    settle(k.loop);
+    origin_suspect(k.origin);
+    ok(conn_closed(busy), "later");
+    is_double(hung(&k), 2, "they are closed once more");
+    clock_real();
+    kit_close(&k);
+}
+
+/* Who waits for a connection that others have gets the next one, not one that was closed. */
+static void suspected_with_waiting(void)
+{
+    static struct kit k;
+    struct call a, b;
+
+    kit_open(&k, false, 1);
+    call_start(&a, &k, "GET", "/a");
+    ok(conn_has(kit_conn(&k, 0), "/a"), "the only connection");
+    call_start(&b, &k, "GET", "/b");
+    origin_suspect(k.origin);
+    conn_say(&k.conns[0], OK5);
+    ok(call_is(&a, "head(200) end") && conn_has(&k.conns[0], "/b"), "it goes on with who has waited");
+    conn_say(&k.conns[0], OK5);
+    ok(call_is(&b, "head(200) end"), "as ever");
+    call_free(&a);
+    call_free(&b);
+    kit_close(&k);
+}
+
 /* The owner lets go: idle connections close, what is under way finishes. */
 static void origin_life(void)
 {
@@ -366,6 +431,8 @@ int main(void)
     busy();
     idle_reaping();
     idle_at_different_times();
+    suspected();
+    suspected_with_waiting();
     origin_life();
     addresses();
     bad_tls();

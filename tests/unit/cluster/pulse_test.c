@@ -69,6 +69,7 @@ static void dies(enum sim_fault fault, bool local)
     ok(look(&w, !local).answers == PULSE_UNREACHABLE && look(&w, !local).failing, "%s is dead", name);
     ok(look(&w, !local).error != NULL && look(&w, !local).error_ms <= SOON_MS, "why and for how long");
     ok(is_told(c, CHANGE_FAILED, name), "it is in the list");
+    ok((kube_sim(k)->suspected > 0) == (fault == SIM_HANG), "only connections to one that hangs are suspected");
     kube_sim(k)->fault = SIM_FINE; /* what hangs does so until its time is up */
     sim_run_ms(w.loop, fault == SIM_REFUSE ? SOON_MS : SOON_MS + PULSE_TIMEOUT_MS);
     ok(look(&w, !local).answers == PULSE_ANSWERS, "%s is back", name);
@@ -485,13 +486,14 @@ static void hangs_no_more(void)
 static void no_storm(unsigned status, uint64_t delay_ms)
 {
     struct many m;
-    uint64_t before, told;
+    uint64_t before, told, suspected;
 
     start_many(&m);
     kube_forbid(m.b, "/version", status);
     kube_sim(m.b)->delay_ms = delay_ms;
     run(&m, 3 * SOON_MS);
     before = kube_sim(m.b)->requests;
+    suspected = kube_sim(m.b)->suspected;
     told = news(m.c);
     for (unsigned ms = 0; ms < 10000; ms++) {
         cluster_server_answered(m.w.cluster, kube_id(m.b), now(&m));
@@ -500,7 +502,29 @@ static void no_storm(unsigned status, uint64_t delay_ms)
     ok(kube_sim(m.b)->requests - before <= 10000 / PULSE_EARLY_MS + 10, "%llu probes at most in ten seconds",
        (unsigned long long)(kube_sim(m.b)->requests - before));
     is_u64(news(m.c), told, "and nothing is told of it");
+    is_u64(kube_sim(m.b)->suspected, suspected, "nor are connections suspected over which others are answered");
     kube_sim(m.b)->delay_ms = 0;
+    end_many(&m);
+}
+
+/* What was answered before a probe was sent says nothing of the time since. */
+static void answered_before(void)
+{
+    struct many m;
+    uint64_t asked;
+
+    start_many(&m);
+    kube_forbid(m.b, "/version", 0);
+    asked = kube_sim(m.b)->requests;
+    while (kube_sim(m.b)->requests == asked) {
+        cluster_server_answered(m.w.cluster, kube_id(m.b), now(&m));
+        run(&m, 1);
+    }
+    run(&m, PULSE_TIMEOUT_MS / 2);
+    is_u64(kube_sim(m.b)->suspected, 0, "the probe still has time");
+    run(&m, PULSE_TIMEOUT_MS);
+    is_u64(kube_sim(m.b)->suspected, 1, "nothing since it was sent");
+    kube_forbid(m.b, NULL, 0);
     end_many(&m);
 }
 
@@ -562,6 +586,7 @@ int main(void)
     no_storm(503, 0);
     no_storm(0, 0);
     no_storm(503, 300);
+    answered_before();
     slow_one();
     local_is_known();
     return tap_end();
