@@ -97,13 +97,23 @@ static bool to_address(const char *path, struct sockaddr_un *out, struct err *er
     return true;
 }
 
+/* The path is an operator's word: a slip of his must not cost him a key. */
+static bool may_be_replaced(const char *path, struct err *err)
+{
+    struct stat st;
+
+    if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+        return err_set(err, "%s is there and no socket, and stays", path);
+    return true;
+}
+
 static int listen_at(const char *path, struct err *err)
 {
     struct sockaddr_un addr;
     mode_t before;
     int fd, bound;
 
-    if (!to_address(path, &addr, err))
+    if (!to_address(path, &addr, err) || !may_be_replaced(path, err))
         return -1;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     (void)unlink(path);
@@ -126,7 +136,7 @@ static int open_socket(struct control *c, struct err *err)
     struct stat st;
     int fd;
 
-    if (!to_address(c->path, &addr, err))
+    if (!to_address(c->path, &addr, err) || !may_be_replaced(c->path, err))
         return -1;
     if (snprintf(fresh, sizeof(fresh), "%s.%ld", c->path, (long)getpid()) >= (int)sizeof(fresh)) {
         (void)err_set(err, "\"%s\" is too long", c->path);
@@ -135,7 +145,7 @@ static int open_socket(struct control *c, struct err *err)
     fd = listen_at(fresh, err);
     if (fd < 0)
         return -1;
-    if (stat(fresh, &st) == 0 && rename(fresh, c->path) == 0) {
+    if (lstat(fresh, &st) == 0 && rename(fresh, c->path) == 0) {
         c->device = st.st_dev;
         c->inode = st.st_ino;
         return fd;
@@ -213,7 +223,8 @@ void control_free(struct control *c)
 
     if (c == NULL)
         return;
-    if (c->inode != 0 && lstat(c->path, &st) == 0 && st.st_dev == c->device && st.st_ino == c->inode)
+    if (c->inode != 0 && lstat(c->path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_dev == c->device &&
+        st.st_ino == c->inode)
         (void)unlink(c->path);
     listener_close(c->listener);
     loop_timer_free(c->look);

@@ -35,8 +35,9 @@ struct control_opts {
 };
 
 /*
- * Listens there. A file of that name is replaced in one step, so that a process that takes over has the name and the
- * one before it keeps its open connections. NULL with *err: one line.
+ * Listens there. A socket of that name is replaced in one step, so that a process that takes over has the name and the
+ * one before it keeps its open connections; but what is no socket is neither replaced nor removed, here and below.
+ * NULL with *err: one line.
  */
 struct control *control_new(struct loop *l, const struct control_opts *o, struct err *err);
 /* To be called now and then: a file that somebody has removed (a cleaner of /run) is made again. One that another

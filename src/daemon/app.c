@@ -13,6 +13,7 @@
 #include "daemon/observe.h"
 #include "daemon/operate.h"
 #include "daemon/options.h"
+#include "daemon/preflight.h"
 #include "daemon/readiness_checks.h"
 #include "daemon/reload.h"
 #include "daemon/reread.h"
@@ -264,7 +265,7 @@ struct app *app_new(struct config *c, const struct app_args *args, struct buf *e
     a->changes = changes_new();
     declare_metrics(a);
     logging_apply(c);
-    if (build(a, errors))
+    if (preflight_control_socket(c, errors) && build(a, errors))
         return a;
     app_free(a);
     return NULL;

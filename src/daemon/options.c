@@ -149,7 +149,7 @@ static const struct option table[] = {
     {.name = "admin-bind-address", .type = OPTION_TEXT, FIELD(admin_bind_address), .initial = "127.0.0.1:9443", .restart = true, .section = SECTION,
      .argument = "HOST:PORT", .help = "Where metrics and health are served: plain HTTP on loopback, TLS elsewhere. Empty: nowhere."},
     {.name = "control-socket", .type = OPTION_TEXT, FIELD(control_socket), .initial = "/run/mvproxy/control.sock", .restart = true, .section = SECTION,
-     .argument = "PATH", .help = "Unix socket of mvproxyctl, for whom its file mode (0600) lets. Where it cannot be made, mvproxy serves without it and says so. Empty: none."},
+     .argument = "PATH", .help = "Unix socket of mvproxyctl, for whom its file mode (0600) lets. Where it cannot be made, mvproxy serves without it and says so; what is there and is no socket is never replaced, and refused. Empty: none."},
     {.name = "v", .type = OPTION_NUMBER, FIELD(v), .initial = "2", .min = 0, .max = 10, .section = SECTION, .argument = "LEVEL",
      .help = "Verbosity of the log: 2 changes of state, 4 connections, 6 every request."},
     {.name = "logging-format", .type = OPTION_TEXT, FIELD(logging_format), .initial = "text", .choices = "text|json", .section = SECTION,

@@ -305,6 +305,21 @@ static void check_allowed_name(struct preflight *p)
         own);
 }
 
+/* Who names a file of another kind means something else, or has slipped: a socket in its place would be its end. */
+bool preflight_control_socket(const struct config *c, struct buf *errors)
+{
+    struct remarks r = {c, errors, true};
+    const char *path = c->control_socket;
+    struct stat st;
+
+    if (path[0] == '/' && lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+        remarks_wrong(&r, "control-socket", "%s is there, and is %s, not a socket: give another path", path,
+                      S_ISDIR(st.st_mode)   ? "a folder"
+                      : S_ISLNK(st.st_mode) ? "a symbolic link"
+                                            : "a file");
+    return r.ok;
+}
+
 /* The service manager makes /run/mvproxy when it starts the service. Without the socket mvproxy serves all the same. */
 static void check_control_socket(struct preflight *p)
 {
@@ -323,11 +338,8 @@ static void check_control_socket(struct preflight *p)
             path);
         return;
     }
-    if (stat(path, &st) == 0 && !S_ISSOCK(st.st_mode)) {
-        remarks_warn(&p->r, "control-socket",
-                     "%s is there and no socket, so mvproxyctl cannot be used: give another path", path);
-        return;
-    }
+    if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))
+        return; /* is said below */
     memcpy(folder, path, (size_t)(slash - path));
     folder[slash - path] = '\0';
     if (slash > path && strcmp(folder, "/run/mvproxy") != 0 && access(folder, F_OK) != 0)
@@ -419,6 +431,7 @@ bool preflight_files(const struct config *c, const char *user, struct buf *findi
     if (client_ca && front_proxy_ca)
         check_separate_cas(&p);
     check_control_socket(&p);
+    p.r.ok = preflight_control_socket(c, findings) && p.r.ok;
     if (c->client_ca_file[0] == '\0')
         remarks_warn(&p.r, "client-ca-file",
                      "none: users with certificates are refused: give kube-apiserver's --client-ca-file");

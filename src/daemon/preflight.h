@@ -17,6 +17,8 @@
 bool preflight_files(const struct config *c, const char *user, struct buf *findings);
 /* The same without warnings. */
 bool preflight_wrong(const struct config *c, struct buf *errors);
+/* Of those, the one that a start looks for as well: something that is no socket where the control socket is to be. */
+bool preflight_control_socket(const struct config *c, struct buf *errors);
 /* The same for the configuration file itself: whether that user can read it. */
 bool preflight_itself(const struct config *c, const char *file, const char *user, struct buf *findings);
 

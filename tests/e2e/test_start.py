@@ -3,7 +3,10 @@
 """Starting before the servers, and coming to life by itself."""
 
 import os
+import re
+import shutil
 import socket
+import subprocess
 
 import fixture
 from fixture import check, equal, until
@@ -117,6 +120,18 @@ def test_address_in_use(world):
     equal(world.ask("GET", MAPS, name="second").status, 200, "served")
     world.proxies.pop("second")
     proxy.kill()
+
+
+def test_no_control_socket(world):
+    """a start with the path of a key for the control socket is refused, and the key is what it was"""
+    key = os.path.join(world.scratch, "precious.key")
+    shutil.copy(world.certs.key("node-a"), key)
+    proxy = fixture.Mvproxy("precious", world.scratch, dict(world.options("a"), **{"control-socket": key, "tls-private-key-file": key}))
+    proxy.write_config()
+    done = subprocess.run([fixture.mvproxy_binary(), "--config", proxy.config_path], capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
+    check(done.returncode != 0 and re.search(r'Cannot start" err="\S+:\d+:\d+: control-socket: %s is there, and is a file' % key, done.stderr), done.returncode, done.stderr)
+    with open(key, encoding="ascii") as kept, open(world.certs.key("node-a"), encoding="ascii") as given:
+        equal(kept.read(), given.read(), "the key")
 
 
 def test_stopped_while_it_waits(world):

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control socket's file, where something else is. */
+#include "admin/control.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "lib/tap.h"
+#include "net/loop.h"
+
+static const struct control_command commands[] = {{NULL, NULL, NULL}};
+static struct loop *loop;
+static char path[64];
+
+static void put_file(const char *at)
+{
+    FILE *f = fopen(at, "w");
+
+    ok(f != NULL && fputs("key", f) >= 0 && fclose(f) == 0, "a file at %s", at);
+}
+
+static bool is_file(const char *at)
+{
+    struct stat st;
+
+    return lstat(at, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 3;
+}
+
+/* The path is a slip of an operator's, and the file his serving key. */
+static void test_no_socket(void)
+{
+    struct control_opts o = {.path = path, .commands = commands};
+    struct control *c;
+    struct err err = {""};
+    char beside[128];
+
+    put_file(path);
+    is_null(control_new(loop, &o, &err), "a file of that name");
+    ok(strstr(err.text, "is there and no socket") != NULL, "said: %s", err.text);
+    ok(is_file(path), "and it stays");
+    ok(unlink(path) == 0 && symlink("/nonexistent/socket", path) == 0, "a symbolic link");
+    is_null(control_new(loop, &o, &err), "refused as well");
+    ok(unlink(path) == 0, "and it stays");
+    (void)snprintf(beside, sizeof(beside), "%s.%ld", path, (long)getpid());
+    put_file(beside);
+    is_null(control_new(loop, &o, &err), "a file of the name under which it is made");
+    ok(is_file(beside) && unlink(beside) == 0, "stays, too");
+    c = control_new(loop, &o, &err);
+    ok(c != NULL, "made where nothing is");
+    ok(unlink(path) == 0, "removed");
+    put_file(path);
+    control_keep(c);
+    ok(is_file(path), "a file that has come in its place stays");
+    control_free(c);
+    ok(is_file(path) && unlink(path) == 0, "at the end, too");
+}
+
+int main(void)
+{
+    (void)snprintf(path, sizeof(path), "/tmp/mvproxy-control-file-test-%ld", (long)getpid());
+    loop = loop_new(NULL);
+    test_no_socket();
+    loop_free(loop);
+    return tap_end();
+}
