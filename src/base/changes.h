@@ -17,7 +17,7 @@ enum change_kind {
     CHANGE_DISBELIEVED, /* kept apart: many of the others do not push it out */
 };
 
-enum { CHANGE_SUBJECT_BYTES = 80, CHANGE_TEXT_BYTES = 240 };
+enum { CHANGE_SUBJECT_BYTES = 80, CHANGE_TEXT_BYTES = 512 };
 
 struct change {
     int64_t wall_us; /* when it happened; the last time, if it is repeated */

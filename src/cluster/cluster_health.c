@@ -104,6 +104,18 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
                        cluster_peers_answer(c) ? "" : ", and no peer answers for it");
 }
 
+/* What is wrong where /version, which needs nothing, is answered: after a time in which that would have failed as well.
+ */
+static const char *local_trouble(struct cluster *c, const struct pulse_view *pulse)
+{
+    bool answers = pulse->state == PULSE_ANSWERS && readiness_age_ms(c->readiness) >= 2 * PULSE_TIMEOUT_MS;
+
+    if (answers)
+        return "the local kube-apiserver answers /version, but is not ready (its etcd?)";
+    return readiness_state(c->readiness) == READINESS_STARTING ? "the local kube-apiserver is starting"
+                                                               : "the local kube-apiserver does not answer";
+}
+
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
 {
     const char *failure = refresh_failure(c->local->discovery);
@@ -117,10 +129,10 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
     if (pulse.state == PULSE_UNREACHABLE && pulse.age_ms >= PULSE_INTERVAL_MS + PULSE_TIMEOUT_MS)
         return not_yet(reason, n, "the local kube-apiserver does not answer", pulse.failure);
     if (readiness_state(c->readiness) == READINESS_STARTING)
-        return not_yet(reason, n, "the local kube-apiserver is starting", "its /readyz has not been good yet");
+        return not_yet(reason, n, local_trouble(c, &pulse), "its /readyz has not been good yet");
     /* Peers answer for it (local failover): it may answer /version as if all were well. */
     if (readiness_state(c->readiness) == READINESS_UNREACHABLE)
-        return not_yet(reason, n, "the local kube-apiserver does not answer", readiness_failure(c->readiness));
+        return not_yet(reason, n, local_trouble(c, &pulse), readiness_failure(c->readiness));
     if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery))
         return true;
     return not_yet(reason, n,

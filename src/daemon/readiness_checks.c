@@ -2,6 +2,7 @@
 #include "daemon/readiness_checks.h"
 
 #include "admin/health.h"
+#include "base/changes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
@@ -97,7 +98,7 @@ static const struct {
     const char *look;
 } checks[] = {
     {"local-apiserver", HEALTH_READYZ | HEALTH_HEALTHZ, local_apiserver,
-     "the log of the kube-apiserver on this node, and whether it listens where the option apiserver says"},
+     "the log of the kube-apiserver on this node, its etcd, and whether it listens where the option apiserver says"},
     {"local-discovery-sync", HEALTH_READYZ | HEALTH_HEALTHZ, local_discovery_sync,
      "the kube-apiserver on this node: may the user of this proxy read /api and /apis?"},
     {"lease-informer-sync", HEALTH_READYZ | HEALTH_HEALTHZ, lease_informer_sync,
@@ -152,13 +153,19 @@ bool readiness_checks_pass(struct app *a, char *reason, size_t n)
 }
 
 /* Not to be ready is a warning once, and not yet to be so at the very start is none. */
-static void say_status(struct app *a, bool ready, bool first)
+static void say_status(struct app *a, const char *not_ready, bool first)
 {
-    if (!ready && !first && !a->said_not_ready)
+    bool lost = not_ready != NULL && !first;
+
+    if (lost && !a->said_not_ready)
         log_warning("Status", LT("status", a->status));
     else
         log_v(2, "Status", LT("status", a->status));
-    a->said_not_ready = !ready && !first;
+    if (lost && !a->said_not_ready)
+        changes_add(a->changes, CHANGE_FAILED, a->hostname, "this mvproxy is not ready: %s", not_ready);
+    else if (!lost && a->said_not_ready)
+        changes_add(a->changes, CHANGE_RECOVERED, a->hostname, "this mvproxy is ready again");
+    a->said_not_ready = lost;
 }
 
 void readiness_checks_tell(struct app *a)
@@ -168,13 +175,13 @@ void readiness_checks_tell(struct app *a)
     bool ready = readiness_checks_pass(a, reason, sizeof(reason)), first = a->status[0] == '\0';
 
     if (ready)
-        (void)snprintf(status, sizeof(status), "Serving, %zu peers known%s%s",
+        (void)snprintf(status, sizeof(status), "Serving, %zu peers known%s%.200s",
                        served_n_peers(cluster_served(a->cluster)), separator, refused);
     else
-        (void)snprintf(status, sizeof(status), "Not ready: %s%s%s", reason, separator, refused);
+        (void)snprintf(status, sizeof(status), "Not ready: %s%s%.200s", reason, separator, refused);
     if (strcmp(status, a->status) == 0)
         return;
     memcpy(a->status, status, sizeof(status));
     notify_status(a->notify, a->status);
-    say_status(a, ready, first);
+    say_status(a, ready ? NULL : reason, first);
 }

@@ -129,8 +129,7 @@ static void say_failure(struct app *a, struct buf *errors)
         a->reload_refused_ms = loop_now_ms(a->loop);
     rest = buf_slice(errors);
     if (slice_split(&rest, '\n', &line))
-        (void)snprintf(a->reload_refused, sizeof(a->reload_refused), "%.*s", (int)(line.n < 200 ? line.n : 200),
-                       line.p);
+        (void)snprintf(a->reload_refused, sizeof(a->reload_refused), "%.*s", (int)line.n, line.p);
     changes_add(a->changes, CHANGE_FAILED, a->hostname, "a reload was refused: %s", a->reload_refused);
     readiness_checks_tell(a);
     notify_ready(a->notify, a->status);
