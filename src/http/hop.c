@@ -206,6 +206,26 @@ static size_t append_address(char *text, size_t at, struct slice address)
     return at + address.n;
 }
 
+/* Leaves out the beginning, so many bytes at least, commas and ends of fields counted: up to the next element. */
+static void skip_bytes(struct elements *e, size_t bytes)
+{
+    struct slice cut;
+
+    for (; bytes > 0 && e->field < e->head->n_fields; e->field++) {
+        struct slice value = e->head->fields[e->field].value;
+
+        if (e->head->fields[e->field].id != e->id)
+            continue;
+        if (bytes < value.n) {
+            e->field++;
+            e->rest = slice_from(value, bytes);
+            (void)slice_split(&e->rest, ',', &cut);
+            return;
+        }
+        bytes -= bytes < value.n + 2 ? bytes : value.n + 2;
+    }
+}
+
 struct slice hop_forwarded_for(const struct http_head *request, struct slice client_ip, struct arena *a)
 {
     struct elements e = {.head = request, .id = HTTP_X_FORWARDED_FOR};
@@ -216,8 +236,10 @@ struct slice hop_forwarded_for(const struct http_head *request, struct slice cli
     for (size_t i = 0; i < request->n_fields; i++)
         if (request->fields[i].id == HTTP_X_FORWARDED_FOR)
             n += request->fields[i].value.n + 2;
-    if (n > LIMIT_FORWARDED_BYTES)
-        return client_ip;
+    if (n > LIMIT_FORWARDED_BYTES) {
+        skip_bytes(&e, n - LIMIT_FORWARDED_BYTES);
+        n = LIMIT_FORWARDED_BYTES;
+    }
     text = arena_alloc(a, 2 * n + 2); /* behind each address two bytes, where there may have been a comma alone */
     if (text == NULL)
         return SLICE_NONE;

@@ -31,7 +31,8 @@ struct slice hop_bare_address(struct slice element);
 /*
  * The addresses of all X-Forwarded-For values in order, bare, with client_ip appended; p is NULL when out of memory. An
  * empty ip adds nothing. kube-apiserver leaves out what it cannot read, and each then seems to be the one on its left:
- * so what stands left of no address is dropped, and a list of more than LIMIT_FORWARDED_BYTES as a whole.
+ * so what stands left of no address is dropped. Of more than LIMIT_FORWARDED_BYTES the nearest stay, on the right: the
+ * farthest ones are anybody's word.
  */
 MEM_CHECK struct slice hop_forwarded_for(const struct http_head *request, struct slice client_ip, struct arena *a);
 

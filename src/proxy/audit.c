@@ -78,6 +78,18 @@ static struct slice keep(struct slice text, struct arena *a)
                        : arena_copy(a, slice_of(text.p, text.n <= LIMIT_LOG_VALUE ? text.n : LIMIT_LOG_VALUE + 1));
 }
 
+/* Of a list, the end. */
+static struct slice keep_last(struct slice list, struct arena *a)
+{
+    struct slice cut;
+
+    if (list.n > LIMIT_LOG_VALUE) {
+        list = slice_from(list, list.n - LIMIT_LOG_VALUE);
+        (void)slice_split(&list, ',', &cut);
+    }
+    return keep(list, a);
+}
+
 /* The group that the API server adds (k8s.io/apiserver pkg/authentication/group), unless it has an answer already. */
 static bool lacks_authenticated(const struct user *u)
 {
@@ -113,7 +125,7 @@ void audit_note(struct audit_entry *e, struct exchange *x, const struct authn *a
 
     e->own = true;
     e->why = au->why;
-    e->sources = believed ? keep(hop_forwarded_for(h, ip, exchange_request_arena(x)), a) : ip;
+    e->sources = believed ? keep_last(hop_forwarded_for(h, ip, exchange_request_arena(x)), a) : ip;
     if (au->kind == AUTHN_ASSERT) {
         e->user = keep(au->user.name, a);
         keep_groups(e, &au->user, a);
@@ -130,11 +142,17 @@ static enum sort sort_of(unsigned status)
     return status < 400 ? SORT_DOCUMENT : SORT_FAILED;
 }
 
+/* Whom a line counts for: behind a proxy that is believed, the client that this one names. */
+static struct slice client_of(const struct slice *sources, size_t n, struct slice ip)
+{
+    return n < 2 ? ip : sources[n - 2];
+}
+
 /* Whether there is room for a line more about that client. */
-static bool admit(struct audit *a, enum sort sort, const char *ip)
+static bool admit(struct audit *a, enum sort sort, struct slice ip)
 {
     struct window *w = &a->windows[sort];
-    unsigned char *of_one = &w->of_one[hash_seeded(slice_str(ip)) % PLACES];
+    unsigned char *of_one = &w->of_one[hash_seeded(ip) % PLACES];
     uint64_t now = clock_ms();
 
     if (w->written == 0 || now - w->since_ms >= AUDIT_WINDOW_MS) {
@@ -170,13 +188,19 @@ static void emit(const struct log_kv *kv)
     log_emit(LOG_INFO, 0, __FILE__, __LINE__, "Audit", some);
 }
 
+/* Of more than there is room for the nearest, which are the last: the others are anybody's word. */
 static size_t split_sources(struct slice text, struct slice out[AUDIT_SOURCES])
 {
     size_t n = 0;
+    struct slice one;
 
-    while (n < AUDIT_SOURCES && slice_split(&text, ',', &out[n])) {
-        out[n] = slice_trim(out[n]);
-        n += out[n].n > 0;
+    while (slice_split(&text, ',', &one)) {
+        one = slice_trim(one);
+        if (one.n == 0)
+            continue;
+        if (n == AUDIT_SOURCES)
+            memmove(out, out + 1, (--n) * sizeof(out[0]));
+        out[n++] = one;
     }
     return n;
 }
@@ -189,9 +213,12 @@ void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info
     int64_t wall = clock_wall_us();
     const struct log_kv *kv;
     bool refused = ended->status >= 400;
+    size_t n_sources;
     struct buf uri;
 
-    if (!e->unbounded && !admit(a, sort_of(ended->status), exchange_client(x)->ip))
+    n_sources = split_sources(e->sources, sources);
+    if (!e->unbounded &&
+        !admit(a, sort_of(ended->status), client_of(sources, n_sources, slice_str(exchange_client(x)->ip))))
         return;
     clock_rfc3339(wall - (int64_t)(clock_us() - exchange_started_us(x)), received);
     clock_rfc3339(wall, now);
@@ -201,7 +228,7 @@ void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info
                  LT("stage", ended->status == 401 ? "ResponseStarted" : "ResponseComplete"),
                  LS("requestURI", buf_slice(&uri)), LS("verb", info->verb), LS("user.username", e->user),
                  LL("user.groups", e->groups, e->n_groups), LS("impersonatedUser.username", e->impersonated),
-                 LL("sourceIPs", sources, split_sources(e->sources, sources)), LS("userAgent", ended->user_agent),
+                 LL("sourceIPs", sources, n_sources), LS("userAgent", ended->user_agent),
                  LS("objectRef.apiGroup", info->group), LS("objectRef.apiVersion", info->version),
                  LS("objectRef.resource", info->resource), LS("objectRef.subresource", info->subresource),
                  LS("objectRef.namespace", info->ns), LS("objectRef.name", info->name),

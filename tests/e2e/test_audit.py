@@ -67,6 +67,23 @@ def test_unauthorized(world):
         event(world, proxy.ask("GET", "/api/v1/pods", headers={"X-Forwarded-For": "10.1.1.1, 10.2.2.2"}), "10.1.1.1", "10.2.2.2", "127.0.0.9")
 
 
+def test_many_forwarded(world):
+    """a client that invents addresses, or makes the list longer than is kept: whom the proxy named is still there"""
+    with world.client(user="foreign", source="127.0.0.9") as proxy:
+        for forged in (["10.66.0.%d" % (i % 250) for i in range(40)], ["10.66.0.%d" % (i % 250) for i in range(900)], ["x" * 5000]):
+            answer = proxy.ask("GET", "/api/v1/pods", headers={"X-Forwarded-For": ", ".join(forged + ["10.2.2.2"])})
+            found = until(lambda a=answer: [e for e in lines(world) if e["auditID"] == a.header("Audit-Id")], "a line")[0]
+            equal(found["sourceIPs"][-2:], ["10.2.2.2", "127.0.0.9"], "the last of %d" % len(found["sourceIPs"]))
+
+
+def test_one_of_many(world):
+    """one client behind a proxy that is believed does not take the lines of the others there"""
+    with world.client(user="foreign", source="127.0.0.9") as proxy:
+        for _ in range(80):
+            equal(proxy.ask("GET", "/api/v1/pods", headers={"X-Forwarded-For": "198.51.100.66"}).status, 401, "401")
+        event(world, proxy.ask("GET", "/api/v1/pods", headers={"X-Forwarded-For": "203.0.113.5"}), "203.0.113.5", "127.0.0.9")
+
+
 def test_documents(world):
     """a merged document, 200 and 304: with the user of a certificate, and of a token with the ID under which the server wrote down who that is"""
     answer = ask(world, "/apis")

@@ -3,6 +3,8 @@
  * What ends at us and what goes on.
  */
 #include "http/hop.h"
+
+#include "base/limits.h"
 #include "unit/http/feed.h"
 
 static const struct {
@@ -37,7 +39,7 @@ static const struct {
 
 static void parse(struct h1_parser *p, struct arena *a, const char *fields, struct http_head *head)
 {
-    char text[4096];
+    char text[8192];
     size_t took;
 
     (void)snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: h\r\n%s\r\n", fields);
@@ -210,9 +212,41 @@ static void forwarded_grows(struct h1_parser *p, struct arena *a)
     is_slice(got, want, "%d addresses, and none behind the memory that was taken", ADDRESSES);
 }
 
+/* Who is farthest away can make the list as long as he likes: he pushes out nobody who is nearer. */
+static void forwarded_too_many(struct h1_parser *p, struct arena *a)
+{
+    static const char *const ends[] = {", 1.1.1.1", "\r\nX-Forwarded-For: 1.1.1.1", ",1.1.1.1, 2.2.2.2",
+                                       ",junk, 1.1.1.1"};
+    static const char *const want[] = {"9.9.9.9, 1.1.1.1, 10.0.0.1", "9.9.9.9, 1.1.1.1, 10.0.0.1",
+                                       "9.9.9.9, 1.1.1.1, 2.2.2.2, 10.0.0.1", "1.1.1.1, 10.0.0.1"};
+    static char text[8192];
+    struct http_head h;
+    size_t n;
+
+    for (size_t i = 0; i < ROWS(ends); i++) {
+        struct slice got, end;
+
+        n = (size_t)snprintf(text, sizeof(text), "X-Forwarded-For: 9.9.9.9");
+        while (n < 4500)
+            n += (size_t)snprintf(text + n, sizeof(text) - n, ", 9.9.9.9");
+        (void)snprintf(text + n, sizeof(text) - n, "%s\r\n", ends[i]);
+        parse(p, a, text, &h);
+        got = hop_forwarded_for(&h, SLICE_LIT("10.0.0.1"), a);
+        end = slice_from(got, got.n - (strlen(want[i]) < got.n ? strlen(want[i]) : got.n));
+        is_slice(end, want[i], "too many, row %zu", i);
+        ok(got.n <= 2 * LIMIT_FORWARDED_BYTES, "row %zu: bounded (%zu)", i, got.n);
+        ok(slice_has_prefix(got, SLICE_LIT("9.9.9.9, ")) || i == 3, "row %zu: from an address on", i);
+    }
+    n = (size_t)snprintf(text, sizeof(text), "X-Forwarded-For: ");
+    memset(text + n, 'x', 4500);
+    (void)snprintf(text + n + 4500, sizeof(text) - n - 4500, "\r\nX-Forwarded-For: 1.1.1.1\r\n");
+    parse(p, a, text, &h);
+    is_slice(hop_forwarded_for(&h, SLICE_LIT("10.0.0.1"), a), "1.1.1.1, 10.0.0.1", "junk in a field of its own");
+}
+
 int main(void)
 {
-    struct h1_parser *p = h1_parser_new(H1_REQUEST, 8192);
+    struct h1_parser *p = h1_parser_new(H1_REQUEST, 16384);
     struct arena *a = arena_new(4 << 20);
 
     if (p == NULL || a == NULL)
@@ -222,6 +256,7 @@ int main(void)
     accepted(p, a);
     forwarded(p, a);
     forwarded_grows(p, a);
+    forwarded_too_many(p, a);
     bare_addresses();
     trailer_names();
     arena_free(a);
