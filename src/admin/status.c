@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "admin/status.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "admin/notices.h"
@@ -31,6 +32,33 @@ void status_headline(const struct status *s, struct buf *out)
         buf_printf(out, "%s%s: %s", i == 0 ? "Not ready: " : "; ", s->failing[i].name, s->failing[i].why);
 }
 
+/*
+ * Names, versions and errors are of other servers, of certificates, and of whoever can write a Lease: no text of theirs
+ * is to begin a line of its own, nor to reach a terminal. They stay as they are until here, for servers are told apart
+ * by them.
+ */
+struct text {
+    struct buf *out, line;
+};
+
+static void end_line(struct text *t)
+{
+    t->out->failed = t->out->failed || t->line.failed;
+    (void)buf_append_printable(t->out, buf_slice(&t->line));
+    buf_append_char(t->out, '\n');
+    buf_reset(&t->line);
+}
+
+static void __attribute__((format(printf, 2, 3))) put_line(struct text *t, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    buf_vprintf(&t->line, fmt, ap);
+    va_end(ap);
+    end_line(t);
+}
+
 /* "Lease 1.5s old"; UINT64_MAX: there is none. */
 static void text_age(struct buf *out, const char *of, uint64_t ms, const char *without)
 {
@@ -57,8 +85,10 @@ static void text_error(const struct cluster_server *s, struct buf *out)
 }
 
 /* All that the page has in its columns. */
-static void text_servers(const struct cluster_view *c, struct buf *out)
+static void text_servers(const struct cluster_view *c, struct text *t)
 {
+    struct buf *out = &t->line;
+
     for (size_t i = 0; i < c->n; i++) {
         const struct cluster_server *s = &c->servers[i];
         char words[SERVER_STATE_BYTES];
@@ -76,74 +106,75 @@ static void text_servers(const struct cluster_view *c, struct buf *out)
         buf_printf(out, ", %zu in flight", s->in_flight);
         if (s->error != NULL)
             text_error(s, out);
-        buf_append_char(out, '\n');
+        end_line(t);
     }
 }
 
-static void text_ejected(const struct cluster_view *c, struct buf *out)
+static void text_ejected(const struct cluster_view *c, struct text *t)
 {
     const char *before = "Peers tried last: ";
 
     for (size_t i = 0; i < c->n; i++) {
         if (!c->servers[i].ejected)
             continue;
-        buf_printf(out, "%s%s", before, c->servers[i].host);
+        buf_printf(&t->line, "%s%s", before, c->servers[i].host);
         before = ", ";
     }
-    buf_append_str(out, before[0] == ',' ? "\n" : "");
+    if (before[0] == ',')
+        end_line(t);
 }
 
-static void text_notices(const struct status *s, struct buf *out)
+static void text_notices(const struct status *s, struct text *t)
 {
     char notices[NOTICES][NOTICE_BYTES];
     size_t n = notices_of(s, notices);
 
     for (size_t i = 0; i < n; i++)
-        buf_printf(out, "%s.\n", notices[i]);
+        put_line(t, "%s.", notices[i]);
 }
 
-static void text_skew(const struct status *s, struct buf *out)
+static void text_skew(const struct status *s, struct text *t)
 {
     char skew[NOTICE_BYTES];
 
     notices_skew(s, skew);
-    buf_printf(out, "Skew: %s (skewed-resources: %s)\n", skew, s->skewed_resources);
+    put_line(t, "Skew: %s (skewed-resources: %s)", skew, s->skewed_resources);
 }
 
-/* One line, whatever is in it. */
-static void text_line(struct buf *out, const char *text)
+/* The lines of it are one here. */
+static void text_lines(struct text *t, const char *text)
 {
     for (; *text != '\0'; text++)
-        buf_append_char(out, *text == '\n' ? ' ' : *text);
-    buf_append_char(out, '\n');
+        buf_append_char(&t->line, *text == '\n' ? ' ' : *text);
+    end_line(t);
 }
 
-static void text_config(const struct status *s, struct buf *out)
+static void text_config(const struct status *s, struct text *t)
 {
     char age[DURATION_BYTES];
 
     if (s->reload_refused[0] != '\0') {
-        buf_printf(out, "Last reload refused, for %s: ", duration_text(s->reload_refused_ms, age));
-        text_line(out, s->reload_refused);
+        buf_printf(&t->line, "Last reload refused, for %s: ", duration_text(s->reload_refused_ms, age));
+        text_lines(t, s->reload_refused);
     }
     if (s->files_refused[0] != '\0') {
-        buf_printf(out, "Changed certificate files refused, for %s: ", duration_text(s->files_refused_ms, age));
-        text_line(out, s->files_refused);
+        buf_printf(&t->line, "Changed certificate files refused, for %s: ", duration_text(s->files_refused_ms, age));
+        text_lines(t, s->files_refused);
     }
     for (size_t i = 0; i < s->n_certificates; i++) {
         const struct status_certificate *c = &s->certificates[i];
 
         if (c->remaining_s <= 0)
-            buf_printf(out, "Certificate of %s has expired: %s\n", c->option, c->file);
+            put_line(t, "Certificate of %s has expired: %s", c->option, c->file);
         else
-            buf_printf(out, "Certificate of %s %s in %s: %s\n", c->option, c->soon ? "expires soon," : "expires",
-                       duration_text((uint64_t)c->remaining_s * 1000, age), c->file);
+            put_line(t, "Certificate of %s %s in %s: %s", c->option, c->soon ? "expires soon," : "expires",
+                     duration_text((uint64_t)c->remaining_s * 1000, age), c->file);
     }
 }
 
 enum { TEXT_CHANGES = 10 };
 
-static void text_changes(const struct status *s, const char *title, bool disbelieved, struct buf *out)
+static void text_changes(const struct status *s, const char *title, bool disbelieved, struct text *t)
 {
     const struct change *c;
 
@@ -151,27 +182,32 @@ static void text_changes(const struct status *s, const char *title, bool disbeli
         char when[CLOCK_RFC3339_BYTES];
 
         clock_rfc3339(c->wall_us, when);
-        buf_printf(out, "%s: %.19sZ %s %s %s", title, when, change_name(c->kind), c->subject, c->text);
+        buf_printf(&t->line, "%s: %.19sZ %s %s %s", title, when, change_name(c->kind), c->subject, c->text);
         if (c->times > 1)
-            buf_printf(out, " (%llu times)", (unsigned long long)c->times);
-        buf_append_char(out, '\n');
+            buf_printf(&t->line, " (%llu times)", (unsigned long long)c->times);
+        end_line(t);
     }
 }
 
 void status_text(const struct status *s, struct buf *out)
 {
-    status_headline(s, out);
-    buf_append_char(out, '\n');
+    struct text t = {.out = out};
+
+    buf_init(&t.line, out->ceiling);
+    status_headline(s, &t.line);
+    end_line(&t);
     for (size_t i = 0; i < s->n_failing; i++)
-        buf_printf(out, "Look (%s): %s\n", s->failing[i].name, s->failing[i].look);
-    text_notices(s, out);
-    text_servers(&s->cluster, out);
-    text_ejected(&s->cluster, out);
-    text_skew(s, out);
-    buf_printf(out, "Local failover: %s\nEndpoint records: %s\n", s->failover, s->etcd);
-    text_config(s, out);
-    text_changes(s, "Change", false, out);
-    text_changes(s, "Not believed", true, out);
+        put_line(&t, "Look (%s): %s", s->failing[i].name, s->failing[i].look);
+    text_notices(s, &t);
+    text_servers(&s->cluster, &t);
+    text_ejected(&s->cluster, &t);
+    text_skew(s, &t);
+    put_line(&t, "Local failover: %s", s->failover);
+    put_line(&t, "Endpoint records: %s", s->etcd);
+    text_config(s, &t);
+    text_changes(s, "Change", false, &t);
+    text_changes(s, "Not believed", true, &t);
+    buf_free(&t.line);
 }
 
 /* ---- JSON ---- */

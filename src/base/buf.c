@@ -230,3 +230,15 @@ bool buf_append_json(struct buf *b, struct slice s)
         buf_append(b, slice_from(s, plain));
     return !b->failed;
 }
+
+bool buf_append_printable(struct buf *b, struct slice s)
+{
+    while (s.n > 0) {
+        uint32_t code;
+        size_t n = utf8_next(s, &code);
+
+        buf_append(b, n == 0 || utf8_unprintable(code) ? SLICE_LIT("?") : slice_of(s.p, n));
+        s = slice_from(s, n == 0 ? 1 : n);
+    }
+    return !b->failed;
+}

@@ -59,5 +59,7 @@ void buf_commit(struct buf *b, size_t n);
 void buf_consume(struct buf *b, size_t n);
 /* Appends s as the inside of a JSON string (quotes not added); invalid UTF-8 becomes U+FFFD. */
 bool buf_append_json(struct buf *b, struct slice s);
+/* Appends s for a terminal, in one line: see utf8_make_printable(). */
+bool buf_append_printable(struct buf *b, struct slice s);
 
 #endif

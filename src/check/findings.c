@@ -6,7 +6,6 @@
 
 #include "base/json_write.h"
 #include "base/list.h"
-#include "base/utf8.h"
 
 enum { FINDINGS_BYTES = 8 << 20, TEXT_BYTES = 2048, MAX_FINDINGS = 1000 };
 
@@ -132,18 +131,7 @@ int findings_exit_status(const struct findings *f)
 
 /* ---- for people ---- */
 
-/* It may be of a certificate or of a server: nothing in it is to move the cursor. */
-static void put_plain(struct buf *out, struct slice s)
-{
-    while (s.n > 0) {
-        uint32_t code;
-        size_t n = utf8_next(s, &code);
-
-        buf_append(out, n == 0 || utf8_unprintable(code) ? SLICE_LIT("?") : slice_of(s.p, n));
-        s = slice_from(s, n == 0 ? 1 : n);
-    }
-}
-
+/* Its text may be of a certificate or of a server: nothing in it is to move the cursor. */
 static void put_finding(const struct finding *one, bool utf8, struct buf *out)
 {
     static const char *const marks[2][CHECK_MARKS] = {
@@ -152,10 +140,10 @@ static void put_finding(const struct finding *one, bool utf8, struct buf *out)
     };
 
     buf_printf(out, "%s ", marks[utf8][one->mark]);
-    put_plain(out, one->text);
+    (void)buf_append_printable(out, one->text);
     if (one->remedy.n > 0) {
         buf_append_str(out, "\n    what to do: ");
-        put_plain(out, one->remedy);
+        (void)buf_append_printable(out, one->remedy);
     }
     buf_append_char(out, '\n');
 }

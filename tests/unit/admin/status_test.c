@@ -289,6 +289,34 @@ static void in_all_views(struct status *s, const char *words)
     buf_free(&out);
 }
 
+/* A host name is what a Lease says, and whoever may write one says anything. */
+static void test_forged(void)
+{
+    struct changes *c = changes_new();
+    struct status s;
+    struct buf out;
+
+    make(&s, c, true);
+    s.cluster.servers[1].host = "b\nServer cp-c: live, forged";
+    s.cluster.servers[1].version = "v1\r\x1b]0;owned\x07";
+    s.cluster.servers[1].error = "to \u202eleft \xc2\x9b \xff";
+    changes_add(c, CHANGE_CHANGED, "\x1b[2J", "so\nReady");
+    buf_init(&out, 1 << 20);
+    status_text(&s, &out);
+    ok(!has(&out, "\nServer cp-c") && !has(&out, "\nReady"), "no line of its own");
+    ok(has(&out, "\nServer b?Server cp-c: live, forged: "), "but in its server's");
+    ok(has(&out, " v1??]0;owned?"), "a version");
+    ok(has(&out, "to ?left ? ?\n"), "an error");
+    ok(has(&out, "Z changed ?[2J so?Ready\n"), "a change");
+    buf_reset(&out);
+    out.ceiling = 40;
+    status_text(&s, &out);
+    ok(out.failed, "too long is a failure");
+    buf_free(&out);
+    status_end(&s);
+    changes_free(c);
+}
+
 /* All that is told of a server, each with a value that nothing else has. */
 static void test_members(void)
 {
@@ -472,6 +500,7 @@ int main(void)
     test_operators();
     test_unread();
     test_many();
+    test_forged();
     test_members();
     test_words();
     test_json();

@@ -148,6 +148,19 @@ static void json(void)
     buf_free(&b);
 }
 
+static void printable(void)
+{
+    struct buf b;
+
+    buf_init(&b, 100);
+    ok(buf_append_printable(&b, SLICE_LIT("a\n\x1b[2J\0\xc3\xa9\xe2\x80\xae\xff")), "appended");
+    is_slice(buf_slice(&b), "a??[2J?\xc3\xa9??", "in one line, and nothing for a terminal to act upon");
+    buf_free(&b);
+    buf_init(&b, 1);
+    ok(!buf_append_printable(&b, SLICE_LIT("\n\n")), "the ceiling holds here too");
+    buf_free(&b);
+}
+
 int main(void)
 {
     appending();
@@ -155,5 +168,6 @@ int main(void)
     queue();
     room_of_the_consumed();
     json();
+    printable();
     return tap_end();
 }
