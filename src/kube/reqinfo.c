@@ -119,7 +119,8 @@ static void read_namespace(struct segments *s, struct reqinfo *out)
     if (!behind.more)
         return;
     out->ns = take(&behind);
-    if (behind.more && !is_one_of(peek(&behind), own_subresources))
+    out->in_namespace = behind.more && !is_one_of(peek(&behind), own_subresources);
+    if (out->in_namespace)
         *s = behind;
 }
 

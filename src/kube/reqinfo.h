@@ -25,6 +25,7 @@ struct reqinfo {
      */
     struct slice verb;
     struct slice group, version, ns, resource, subresource, name;
+    bool in_namespace;                /* "namespaces/NS/" stands before the resource; NS may be empty */
     bool deeper;                      /* segments follow the subresource, which exist only behind `proxy` */
     bool name_selected;               /* the name comes from the field selector of a list or watch */
     struct slice path;                /* percent-decoded, with its leading slash */

@@ -18,7 +18,7 @@ bool answer_proves_nothing(const struct job *j)
 
 /*
  * A namespace before what is in none, or none before what is in one: no server knows that path, whatever it serves.
- * Lists and watches may be about all namespaces; and a Namespace is read as being in itself.
+ * Lists and watches may be about all namespaces.
  */
 static bool is_out_of_scope(const struct job *j)
 {
@@ -26,10 +26,10 @@ static bool is_out_of_scope(const struct job *j)
     struct gvr gvr = reqinfo_gvr(&j->info);
     const struct disco_resource *r = disco_resource(d, &gvr);
 
-    if (r == NULL || slice_eq(r->name, SLICE_LIT("namespaces")))
+    if (r == NULL)
         return false;
-    if (j->info.ns.n > 0)
-        return slice_eq(r->scope, SLICE_LIT("Cluster"));
+    if (j->info.in_namespace)
+        return j->info.ns.n == 0 || slice_eq(r->scope, SLICE_LIT("Cluster"));
     if (!slice_eq(j->info.verb, SLICE_LIT("list")) && !slice_eq(j->info.verb, SLICE_LIT("watch")))
         return slice_eq(r->scope, SLICE_LIT("Namespaced"));
     return slice_eq(r->scope, SLICE_LIT("Namespaced")) && j->info.name.n > 0 && !j->info.name_selected;

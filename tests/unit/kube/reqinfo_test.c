@@ -462,8 +462,37 @@ static void test_limits(struct arena *a)
     ok(failed > 0 && failed < 100, "short of memory: an answer or NO_MEMORY, never a wrong answer (%u)", failed);
 }
 
+static void namespaced(void)
+{
+    static const struct {
+        const char *path;
+        bool in_namespace;
+    } paths[] = {
+        {"/api/v1/pods", false},
+        {"/api/v1/namespaces", false},
+        {"/api/v1/namespaces/n", false},
+        {"/api/v1/namespaces/n/status", false},
+        {"/api/v1/namespaces/n/pods", true},
+        {"/api/v1/namespaces/n/namespaces", true},
+        {"/api/v1/namespaces/n%2fnamespaces/x", true},
+        {"/api/v1/namespaces//nodes", true},
+        {"/api/v1/watch/namespaces/n/pods", true},
+    };
+
+    for (size_t i = 0; i < ROWS(paths); i++) {
+        struct arena *a = arena_new(1 << 16);
+        struct reqinfo info;
+
+        is_int(reqinfo_parse(a, SLICE_LIT("GET"), slice_str(paths[i].path), &info), REQINFO_OK, "%s", paths[i].path);
+        ok(info.in_namespace == paths[i].in_namespace, "%s: before it stands %s namespace", paths[i].path,
+           paths[i].in_namespace ? "a" : "no");
+        arena_free(a);
+    }
+}
+
 int main(void)
 {
+    namespaced();
     struct arena *a = arena_new(1 << 20);
 
     if (a == NULL)

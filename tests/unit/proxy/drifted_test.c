@@ -408,6 +408,9 @@ static void out_of_scope(void)
         {"DELETE /apis/batch/v1/jobs", false},
         {"DELETE /apis/batch/v1/jobs/x", false},
         {"GET " JOBS "/x", true},
+        {"POST /apis/batch/v1/namespaces//jobs", false},
+        {"GET /apis/batch/v1/namespaces//jobs/x", false},
+        {"GET /apis/batch/v1/namespaces//jobs", false},
     };
     char request[200];
 
