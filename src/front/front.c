@@ -122,14 +122,14 @@ static bool is_between_requests(const struct front_conn *fc)
  * Nor is any of its last answer on its way: a window update to a closed socket would cost the client the rest of it.
  * Nor is there a request that has come and is not read.
  */
-static bool may_end(const struct front_conn *fc)
+static bool may_end(struct front_conn *fc)
 {
     return is_between_requests(fc) && stream_unacknowledged(fc->stream) == 0 && stream_is_quiet(fc->stream);
 }
 
 /* Who has more than his share, and may go. Who is looked at and may stay comes last next time. */
 static bool end_one(struct front *f, struct list *among, struct front_conn *(*conn_of)(struct list_node *),
-                    bool (*may_go)(const struct front_conn *))
+                    bool (*may_go)(struct front_conn *))
 {
     struct list_node *n;
     size_t looks = among->count < FULL_SEARCHED ? among->count : FULL_SEARCHED;
@@ -174,14 +174,128 @@ static struct front_conn *any_conn(struct list_node *n)
     return list_entry(n, struct front_conn, node);
 }
 
-static bool drips(const struct front_conn *fc)
+/* What the client's machine has taken so far, and what waits for it, as bytes on the wire but for the records of TLS.
+ */
+struct taking {
+    uint64_t taken, waiting;
+};
+
+static struct taking taking_of(const struct front_conn *fc)
 {
-    return fc->ops != NULL && fc->ops->drips(fc->protocol);
+    size_t unsent = stream_unsent(fc->stream), in_kernel = stream_unacknowledged(fc->stream) - unsent;
+    size_t above = fc->upgraded ? 0 : fc->ops->waiting(fc->protocol);
+
+    return (struct taking){stream_wire_bytes(fc->stream) - in_kernel, in_kernel + unsent + above};
 }
 
-/* Nor who asks much and drips the bodies. One that waits for its answer, reads one, or watches is none of these. */
+/* The time in which it is to take some begins, if there is anything to take. */
+static void mark(struct front_conn *fc, const struct taking *t)
+{
+    struct front_host *h = fc->host;
+
+    if (list_linked(&fc->waiting))
+        list_remove(&h->waiting, &fc->waiting);
+    if (t->waiting == 0)
+        return;
+    fc->mark.since_ms = loop_now_ms(h->loop);
+    fc->mark.taken = t->taken;
+    fc->mark.due = t->taken + t->waiting;
+    list_push_back(&h->waiting, &fc->waiting);
+}
+
+/* Of one that is not marked. Who watches and has been told all that there was to tell is not. */
+static void look_at_reader(struct front_conn *fc)
+{
+    if (!list_linked(&fc->waiting)) {
+        struct taking t = taking_of(fc);
+
+        mark(fc, &t);
+    }
+}
+
+/*
+ * In all the time since its mark something has waited, for it has not yet taken what waited then, and it took less than
+ * a byte in drips would be. Of who does better the time begins anew, so that haste at first does not count for ever.
+ */
+static bool takes_slowly(struct front_conn *fc)
+{
+    uint64_t ms = loop_now_ms(fc->host->loop) - fc->mark.since_ms;
+    struct taking t = taking_of(fc);
+
+    if (t.waiting > 0 && t.taken < fc->mark.due && t.taken - fc->mark.taken < ms / 1000 * LIMIT_SLOW_READER_RATE)
+        return true;
+    mark(fc, &t);
+    return false;
+}
+
+static void break_tunnel(struct front_conn *fc, const char *why)
+{
+    log_v(3, "Tunnel ended", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)), LT("reason", why));
+    memory_dismiss(&fc->memory);
+    stream_break(fc->stream, why);
+}
+
+static void end_slow_reader(struct front_conn *fc)
+{
+    static const char why[] = "client takes what waits for it too slowly";
+    struct front_host *h = fc->host;
+
+    log_v(3, "Slow reader ended", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)),
+          LU("took", taking_of(fc).taken - fc->mark.taken), LU("waits", taking_of(fc).waiting),
+          LU("milliseconds", loop_now_ms(h->loop) - fc->mark.since_ms));
+    front_stats_slow_reader(h->stats);
+    list_remove(&h->waiting, &fc->waiting);
+    if (fc->upgraded)
+        break_tunnel(fc, why);
+    else
+        front_conn_shut(fc, why, FRONT_CLOSE_SLOW_READER);
+}
+
+/* Nor who takes what it asked for a few bytes at a time, be it in a tunnel: who has done so for longest. */
+static bool end_slow(struct front *f)
+{
+    struct list *among = &f->host.waiting;
+    size_t looks = among->count < FULL_SEARCHED ? among->count : FULL_SEARCHED;
+    struct list_node *n;
+
+    for (; looks > 0 && (n = list_first(among)) != NULL; looks--) {
+        struct front_conn *fc = list_entry(n, struct front_conn, waiting);
+
+        if (loop_now_ms(f->host.loop) - fc->mark.since_ms < TIMEOUT_SLOW_READER_MS)
+            break;
+        if (!takes_slowly(fc))
+            continue;
+        if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections)) {
+            end_slow_reader(fc);
+            return true;
+        }
+        mark(fc, &(struct taking){fc->mark.taken, fc->mark.due - fc->mark.taken}); /* who may stay comes last */
+    }
+    return false;
+}
+
+static bool drips(struct front_conn *fc)
+{
+    if (fc->ops == NULL)
+        return false;
+    look_at_reader(fc);
+    return fc->ops->drips(fc->protocol);
+}
+
+static bool stays(struct front_conn *fc)
+{
+    if (fc->upgraded)
+        look_at_reader(fc);
+    return false;
+}
+
+/*
+ * Nor who asks much and drips the bodies. One that waits for its answer, reads one, or watches is none of these;
+ * whether it reads that slowly will be known when the time since this look is over.
+ */
 static bool end_dripping(struct front *f)
 {
+    (void)end_one(f, &f->host.leaving, any_conn, stays);
     return end_one(f, &f->host.conns, any_conn, drips);
 }
 
@@ -192,7 +306,7 @@ static void make_place(void *arg)
     if (f->listeners == NULL || f->held || !is_full(f))
         return;
     loop_timer_set(f->full_look, FULL_LOOK_MS);
-    if (end_idle(f) || end_silent(f) || end_dripping(f) || f->crowded)
+    if (end_idle(f) || end_silent(f) || end_slow(f) || end_dripping(f) || f->crowded)
         return;
     f->crowded = true;
     say_full(f);
@@ -403,9 +517,7 @@ static void end_greedy(struct memory_holder *h)
         front_conn_shut(fc, why, FRONT_CLOSE_MEMORY);
         return;
     }
-    log_v(3, "Tunnel ended", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)), LT("reason", why));
-    memory_dismiss(h);
-    stream_break(fc->stream, why);
+    break_tunnel(fc, why);
 }
 
 size_t front_memory(const struct front *f)
@@ -493,6 +605,7 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->host.arenas.ceiling = LIMIT_EXCHANGE_ARENA;
     list_init(&f->host.conns);
     list_init(&f->host.idle);
+    list_init(&f->host.waiting);
     list_init(&f->host.leaving);
     f->host.on_left = check_drained;
     f->host.on_closed = on_closed;

@@ -16,12 +16,19 @@ static void free_conn(void *arg)
     mem_free(fc);
 }
 
+static void no_longer_waits(struct front_conn *fc)
+{
+    if (list_linked(&fc->waiting))
+        list_remove(&fc->host->waiting, &fc->waiting);
+}
+
 /* The limits are about descriptors: a tunnel counts until its end, whoever owns it. */
 static void on_descriptor_closed(void *arg)
 {
     struct front_conn *fc = arg;
     struct front_host *h = fc->host;
 
+    no_longer_waits(fc);
     memory_dismiss(&fc->memory);
     clients_leave(h->clients, &fc->client);
     list_remove(&h->leaving, &fc->node);
@@ -99,8 +106,10 @@ static void leave(struct front_conn *fc, enum front_close reason)
     list_remove(&h->conns, &fc->node);
     list_push_back(&h->leaving, &fc->node);
     fc->upgraded = reason == FRONT_CLOSE_UPGRADED;
-    if (!fc->upgraded)
+    if (!fc->upgraded) {
+        no_longer_waits(fc);
         memory_dismiss(&fc->memory);
+    }
     front_stats_closed(h->stats, reason);
     no_longer_fresh(fc);
     h->on_left(h);
@@ -134,6 +143,7 @@ void front_conn_shut(struct front_conn *fc, const char *why, enum front_close re
 
 void front_conn_disown(struct front_conn *fc)
 {
+    no_longer_waits(fc);
     memory_dismiss(&fc->memory);
     list_remove(&fc->host->leaving, &fc->node);
     stream_on_closed(fc->stream, NULL, NULL);

@@ -30,6 +30,7 @@ struct front_host {
     struct memory *memory;
     struct list conns;   /* being served */
     struct list idle;    /* those of them that have asked something and are through with it, the longest idle first */
+    struct list waiting; /* of all that are open, those that something waits for, as far as front.c has looked */
     struct list leaving; /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
     /* One has left `conns`; one has left `leaving`, its descriptor is closed. */
     void (*on_left)(struct front_host *h);
@@ -64,6 +65,8 @@ struct front_conn_ops {
     bool (*busy)(const void *protocol);
     /* It is the client's turn, who drips: of all that is asked of it only bodies are missing, which come slowly. */
     bool (*drips)(const void *protocol);
+    /* Bytes of answers that wait in the protocol for the client to let them go out. */
+    size_t (*waiting)(const void *protocol);
     /* Close within this call; why: for the proxy, if it has an exchange. */
     void (*shut)(void *protocol, const char *why, enum front_close reason);
 };
@@ -72,6 +75,11 @@ struct front_conn_ops {
 struct front_conn {
     struct list_node node;
     struct list_node idle;
+    struct list_node waiting;
+    /* On that list: since when, what the client's machine had taken by then, and had to take. Bytes on the wire. */
+    struct {
+        uint64_t since_ms, taken, due;
+    } mark;
     struct front_host *host;
     struct stream *stream;
     const struct front_conn_ops *ops; /* NULL during the handshake */

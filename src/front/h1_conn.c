@@ -422,12 +422,20 @@ static bool drips(const void *protocol)
     return owed && exchange_is_slow(&c->x);
 }
 
+/* All goes into the stream at once. */
+static size_t waiting(const void *protocol)
+{
+    (void)protocol;
+    return 0;
+}
+
 static void shut(void *protocol, const char *why, enum front_close reason)
 {
     end_exchange(protocol, why, reason);
 }
 
-static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .drips = drips, .shut = shut};
+static const struct front_conn_ops conn_ops = {
+    .drain = drain, .busy = busy, .drips = drips, .waiting = waiting, .shut = shut};
 
 bool h1_conn_start(struct front_conn *fc)
 {

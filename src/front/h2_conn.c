@@ -478,6 +478,16 @@ static bool drips(const void *protocol)
     return c->streams.count > 0 && c->state != H2_CLOSED;
 }
 
+static size_t waiting(const void *protocol)
+{
+    const struct h2_conn *c = protocol;
+    size_t bytes = 0;
+
+    for (const struct list_node *n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n))
+        bytes += buf_len(&list_entry(n, const struct h2_stream, node)->out);
+    return bytes;
+}
+
 /* The front calls this from events of its own, never from inside of nghttp2: send_output() holds that. */
 static void shut(void *protocol, const char *why, enum front_close reason)
 {
@@ -489,7 +499,8 @@ static void shut(void *protocol, const char *why, enum front_close reason)
     settle(c);
 }
 
-static const struct front_conn_ops conn_ops = {.drain = drain, .busy = busy, .drips = drips, .shut = shut};
+static const struct front_conn_ops conn_ops = {
+    .drain = drain, .busy = busy, .drips = drips, .waiting = waiting, .shut = shut};
 
 bool h2_conn_start(struct front_conn *fc)
 {

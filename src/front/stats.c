@@ -10,7 +10,7 @@ struct front_stats {
     size_t in_flight;
     size_t connections;
     const size_t *held;
-    struct metric *not_taken, *held_gauge, *held_limit;
+    struct metric *not_taken, *slow_readers, *held_gauge, *held_limit;
     struct metric *open, *fresh, *accepted, *in_flight_gauge, *requests, *received, *sent, *handshake_seconds;
     struct metric *closed[FRONT_CLOSE_COUNT];
     struct metric *paused[FRONT_PAUSE_COUNT];
@@ -36,6 +36,7 @@ static const char *const close_names[FRONT_CLOSE_COUNT] = {
     [FRONT_CLOSE_REQUEST_LIMIT] = "request_limit",
     [FRONT_CLOSE_CLIENT_LIMIT] = "client_limit",
     [FRONT_CLOSE_CROWDED_OUT] = "crowded_out",
+    [FRONT_CLOSE_SLOW_READER] = "slow_reader",
     [FRONT_CLOSE_SENT_AWAY] = "sent_away",
     [FRONT_CLOSE_MEMORY] = "memory",
     [FRONT_CLOSE_NO_MEMORY] = "no_memory",
@@ -105,6 +106,9 @@ struct front_stats *front_stats_new(struct metrics *m)
                                "Requests refused for their form or their slowness, by status code.", labels, 16);
     s->not_taken = metric_single(m, METRIC_COUNTER, "mvproxy_front_answers_not_taken_total",
                                  "Answers given up because their client took nothing of them for a minute.");
+    s->slow_readers = metric_single(
+        m, METRIC_COUNTER, "mvproxy_front_slow_readers_total",
+        "Connections and tunnels that made room because their client took too slowly what waited for it.");
     s->held_gauge = metric_single(m, METRIC_GAUGE, "mvproxy_client_memory_bytes",
                                   "Memory that clients make us hold: requests, bodies and answers that wait.");
     s->held_limit =
@@ -189,6 +193,11 @@ void front_stats_refused(struct front_stats *s, unsigned status)
 void front_stats_not_taken(struct front_stats *s)
 {
     metric_inc(s->not_taken);
+}
+
+void front_stats_slow_reader(struct front_stats *s)
+{
+    metric_inc(s->slow_readers);
 }
 
 void front_stats_received(struct front_stats *s, size_t n)

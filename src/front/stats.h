@@ -29,6 +29,7 @@ enum front_close {
     FRONT_CLOSE_REQUEST_LIMIT,    /* as many requests as one connection may make */
     FRONT_CLOSE_CLIENT_LIMIT,     /* as many connections as one address may have */
     FRONT_CLOSE_CROWDED_OUT,      /* too many, or too many that have not asked anything yet, and it was the one to go */
+    FRONT_CLOSE_SLOW_READER,      /* too many, and it took what waited for it more slowly than anybody needs */
     FRONT_CLOSE_SENT_AWAY,        /* another server serves this client better now */
     FRONT_CLOSE_MEMORY,           /* clients together made us hold too much, and it was among the greediest */
     FRONT_CLOSE_NO_MEMORY,
@@ -64,6 +65,8 @@ void front_stats_accept_paused(struct front_stats *s, enum front_pause why);
 void front_stats_refused(struct front_stats *s, unsigned status);
 /* An answer that is given up because the client takes nothing of it. */
 void front_stats_not_taken(struct front_stats *s);
+/* A connection or tunnel that makes room because its client takes what waits for it too slowly. */
+void front_stats_slow_reader(struct front_stats *s);
 /* Bytes inside TLS. */
 void front_stats_received(struct front_stats *s, size_t n);
 void front_stats_sent(struct front_stats *s, size_t n);

@@ -714,6 +714,53 @@ static void test_dripping_one_makes_room(struct kit *k)
         close(silent[i]);
 }
 
+/* Half a minute at the limit, among two that have just come. */
+static void half_a_minute_at_limit(struct kit *k, struct req *r, int32_t takes)
+{
+    int silent[2];
+
+    for (int i = 0; i < 2; i++)
+        silent[i] = client_raw(&k->w);
+    kit_settle(k);
+    limit_connections(k, 3);
+    limit_connections(k, 0);
+    for (int i = 0; i < 2; i++)
+        close(silent[i]);
+    if (k->end != CLIENT_OPEN)
+        return;
+    nghttp2_submit_window_update(k->session, NGHTTP2_FLAG_NONE, 0, takes);
+    nghttp2_submit_window_update(k->session, NGHTTP2_FLAG_NONE, r->id, takes);
+    kit_flush(k);
+    clock_fake(clock_us() + 31000000, clock_wall_us());
+    kit_settle(k);
+}
+
+/* Nothing waits in the socket then: the windows are what it opens a little now and then. */
+static void test_slow_reader_makes_room(struct kit *k)
+{
+    struct held *h = &k->held[0];
+    struct req *r;
+    uint64_t given;
+
+    kit_connect(k, false, true);
+    clock_fake(clock_us(), clock_wall_us());
+    r = kit_get(k, "/x");
+    kit_held(k, 1);
+    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    given = kit_pump(h, 0, KIT_LARGE);
+    kit_settle(k);
+    half_a_minute_at_limit(k, r, 40000);
+    kit_pump(h, given, KIT_LARGE);
+    half_a_minute_at_limit(k, r, 10);
+    is_double(world_closed(&k->w, "slow_reader"), 0, "who took enough stays");
+    half_a_minute_at_limit(k, r, 10);
+    ok(kit_ended(k), "who took ten bytes makes room");
+    clock_real();
+    is_double(world_closed(&k->w, "slow_reader"), 1, "counted");
+    is_int(h->gone, 1, "the proxy is told");
+    ok(world_empty(&k->w), "over");
+}
+
 static const struct kit_story stories[] = {
     {"client resets", test_client_resets},
     {"aborts", test_aborts},
@@ -738,6 +785,7 @@ static const struct kit_story stories[] = {
     {"sent away", test_sent_away},
     {"idle one makes room", test_idle_one_makes_room},
     {"dripping one makes room", test_dripping_one_makes_room},
+    {"slow reader makes room", test_slow_reader_makes_room},
     {"ping", test_ping},
     {"no memory", test_no_memory},
     {"no memory for a head", test_no_memory_for_a_head},

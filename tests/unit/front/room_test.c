@@ -379,6 +379,217 @@ static void test_unwanted_bodies_make_room(struct world *w)
     ok(world_empty(w), "over");
 }
 
+/* Time passes, and at the limit it is looked for who makes room. */
+static void pass_and_look(struct world *w, unsigned ms)
+{
+    pass_ms(ms);
+    for (int i = 0; i < 25; i++)
+        loop_run_once(w->loop, 10);
+}
+
+static bool slow_one_ended(void *arg)
+{
+    return world_metric(arg, "mvproxy_front_slow_readers_total", NULL) > 0;
+}
+
+/* As much as there is room for on the way. */
+static void fill_answer(struct world *w, struct exchange *x)
+{
+    static char piece[16 << 10];
+
+    memset(piece, 'y', sizeof(piece));
+    exchange_respond(x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    for (unsigned turns = 0; turns < 2000 && (turns < 5 || !exchange_congested(x)); turns++) {
+        if (!exchange_congested(x))
+            exchange_body(x, slice_of(piece, sizeof(piece)));
+        loop_run_once(w->loop, 0);
+    }
+}
+
+/* Two of the three that may be there have answers, of which all that there is has been taken. */
+static void start_with_two_watches(struct world *w, struct client watch[2])
+{
+    w->opts.max_connections = 3;
+    world_start(w);
+    for (unsigned i = 0; i < 2; i++) {
+        client_open(w, &watch[i]);
+        client_ask(&watch[i], "/watch");
+        ok(world_handled(w, i + 1), "%u that watches", i + 1);
+        exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+        respond_more(w, "event");
+        ok(client_ends_in(&watch[i], "event\r\n"), "and has been told all");
+    }
+    clock_fake(clock_us(), clock_wall_us());
+}
+
+static void end_watches(struct world *w, struct client watch[2])
+{
+    clock_real();
+    for (int i = 0; i < 2; i++) {
+        is_int(watch[i].end, CLIENT_OPEN, "who has been told all stays, however long ago");
+        client_close(&watch[i], STREAM_CLOSE_NOW);
+    }
+    ok(world_empty(w), "over");
+}
+
+/* Who takes a few bytes now and then is never one that takes nothing, and could keep its place for ever. */
+static void test_slow_readers_make_room(struct world *w)
+{
+    struct client watch[2], slow, c;
+
+    start_with_two_watches(w, watch);
+    client_open(w, &slow);
+    client_ask(&slow, "/held");
+    ok(world_handled(w, 3), "and one that does not read");
+    stream_pause(slow.s, STREAM_PAUSE_LIMIT);
+    fill_answer(w, w->x);
+    client_start(w, &c);
+    client_ask(&c, "/sync");
+    pass_and_look(w, 1000);
+    pass_and_look(w, 28000);
+    ok(!slow_one_ended(w), "has 30 s from when it is seen first");
+    pass_and_look(w, 2000);
+    ok(world_until(w, slow_one_ended, w), "then it makes room");
+    ok(client_ends_in(&c, "sync"), "for the next");
+    is_double(world_closed(w, "slow_reader"), 1, "counted as what it is");
+    is_double(world_closed(w, "crowded_out"), 0, "and as nothing else");
+    ok(world_sink_has(w, "gone(client takes what waits for it too slowly)"), "the proxy is told");
+    stream_resume(slow.s, STREAM_PAUSE_LIMIT);
+    is_int(client_ended(&slow), CLIENT_BROKEN, "its client sees that some is lost");
+    client_close(&slow, STREAM_CLOSE_NOW);
+    client_close(&c, STREAM_CLOSE_NOW);
+    end_watches(w, watch);
+}
+
+static size_t take(int fd, size_t n)
+{
+    static char got[64 << 10];
+    size_t sum = 0;
+    ssize_t r = 1;
+
+    while (sum < n && r > 0) {
+        r = recv(fd, got, n - sum < sizeof(got) ? n - sum : sizeof(got), MSG_DONTWAIT);
+        sum += r > 0 ? (size_t)r : 0;
+    }
+    return sum;
+}
+
+/* However it was before: haste at first does not count for ever. */
+static void test_readers_become_slow(struct world *w)
+{
+    static const char request[] = "GET /held HTTP/1.1\r\nHost: h\r\n\r\n";
+    struct client watch[2];
+    int fd;
+
+    if (w->client_tls != NULL)
+        return;
+    start_with_two_watches(w, watch);
+    fd = client_raw(w);
+    is_int(send(fd, request, strlen(request), 0), (long long)strlen(request), "one asks");
+    ok(world_handled(w, 3), "for much");
+    fill_answer(w, w->x);
+    for (int i = 0; i < 6; i++) {
+        pass_and_look(w, 20000);
+        ok(take(fd, 256 << 10) > 0, "it takes some");
+        world_settle(w);
+    }
+    ok(!slow_one_ended(w), "who takes enough of it stays, with more waiting all the time");
+    for (int i = 0; i < 6 && !slow_one_ended(w); i++) {
+        pass_and_look(w, 20000);
+        ok(slow_one_ended(w) || take(fd, 10) > 0, "it takes a little");
+    }
+    ok(slow_one_ended(w), "who takes next to nothing goes");
+    close(fd);
+    end_watches(w, watch);
+}
+
+/* Those of an address that has no more than its share do not make room for others. */
+static void test_slow_reader_keeps_share(struct world *w)
+{
+    struct client slow, busy;
+
+    w->opts.max_connections = 2;
+    world_start(w);
+    client_open(w, &busy);
+    client_ask(&busy, "/held");
+    ok(world_handled(w, 1), "one with a request");
+    clock_fake(clock_us(), clock_wall_us());
+    client_open(w, &slow);
+    client_ask(&slow, "/held");
+    ok(world_handled(w, 2), "and one that does not read");
+    stream_pause(slow.s, STREAM_PAUSE_LIMIT);
+    fill_answer(w, w->x);
+    for (int i = 0; i < 3; i++)
+        pass_and_look(w, 40000);
+    ok(!slow_one_ended(w), "are no more than a share");
+    clock_real();
+    client_close(&slow, STREAM_CLOSE_NOW);
+    client_close(&busy, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+struct tunnel_end {
+    struct stream *s;
+    bool failed;
+};
+
+static void on_tunnel(struct stream *s, enum stream_event ev, void *arg)
+{
+    struct tunnel_end *t = arg;
+
+    t->failed = t->failed || ev == STREAM_FAILED;
+    if (ev != STREAM_FAILED)
+        return;
+    stream_close(s, STREAM_CLOSE_ABORT);
+    t->s = NULL;
+}
+
+/* Whoever owns them: their descriptors count, too. The one that has waited for longest is the first. */
+static void test_slow_tunnels_make_room(struct world *w)
+{
+    static char piece[16 << 10];
+    struct tunnel_end ends[3] = {{NULL, false}, {NULL, false}, {NULL, false}};
+    struct client c[3];
+
+    world_start(w);
+    clock_fake(clock_us(), clock_wall_us());
+    w->opts.max_connections = 3;
+    for (unsigned i = 0; i < 3; i++) {
+        client_open(w, &c[i]);
+        client_send(&c[i], "GET /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n");
+        ok(world_handled(w, i + 1), "a tunnel");
+        ends[i].s = exchange_upgrade(w->x, head_of(w, 101, "Upgrade", "SPDY/3.1"));
+        w->x = NULL;
+        stream_set_owner(ends[i].s, on_tunnel, &ends[i]);
+        ok(client_has(&c[i], "\r\n\r\n"), "is open");
+    }
+    front_update(w->front, &w->opts);
+    for (int i = 1; i >= 0; i--) {
+        stream_pause(c[i].s, STREAM_PAUSE_LIMIT);
+        for (unsigned turns = 0; turns < 2000 && !stream_congested(ends[i].s); turns++) {
+            stream_write(ends[i].s, slice_of(piece, sizeof(piece)));
+            loop_run_once(w->loop, 0);
+        }
+        pass_and_look(w, 5000);
+    }
+    pass_and_look(w, 24000);
+    ok(!slow_one_ended(w), "both that do not read have their time");
+    pass_and_look(w, 2000);
+    ok(world_until(w, slow_one_ended, w), "then one makes room");
+    world_settle(w);
+    ok(ends[1].failed, "the one that has waited for longer: its owner is told");
+    ok(!ends[0].failed && !ends[2].failed, "not the other, nor the one that is silent");
+    is_double(world_metric(w, "mvproxy_front_slow_readers_total", NULL), 1, "counted");
+    is_double(world_closed(w, "upgraded"), 3, "and as the tunnels that they were");
+    clock_real();
+    for (int i = 0; i < 3; i++) {
+        if (ends[i].s != NULL)
+            stream_close(ends[i].s, STREAM_CLOSE_ABORT);
+        client_close(&c[i], STREAM_CLOSE_NOW);
+    }
+    ok(world_empty(w), "over");
+}
+
 static const struct world_story stories[] = {
     {"idle ones make room", test_idle_ones_make_room},
     {"an idle one among many", test_idle_one_among_many},
@@ -390,6 +601,10 @@ static const struct world_story stories[] = {
     {"time begins with the client's turn", test_time_begins_with_turn},
     {"unwanted bodies make room", test_unwanted_bodies_make_room},
     {"unwanted body of a slow reader", test_unwanted_body_of_slow_reader},
+    {"slow readers make room", test_slow_readers_make_room},
+    {"readers become slow", test_readers_become_slow},
+    {"a slow reader keeps its share", test_slow_reader_keeps_share},
+    {"slow tunnels make room", test_slow_tunnels_make_room},
 };
 
 int main(void)
