@@ -224,6 +224,22 @@ static bool may_stall(const struct h2_stream *st)
            !stream_congested(st->c->stream);
 }
 
+/*
+ * What HTTP/2 has said is in nobody's buffer but the socket's: the end of an answer (END_STREAM), the last event of a
+ * watch, GOAWAY. Without requests the idle time looks after it.
+ */
+static void expect_reading(struct h2_conn *c, uint64_t now)
+{
+    uint64_t wire = stream_wire_bytes(c->stream);
+
+    if (stream_unsent(c->stream) == 0 || (c->streams.count == 0 && c->state == H2_SERVING)) {
+        c->unread_due_ms = 0;
+    } else if (c->unread_due_ms == 0 || wire != c->unread_mark) {
+        c->unread_due_ms = now + c->fc->limits.body_timeout_ms;
+        c->unread_mark = wire;
+    }
+}
+
 /* The timer looks after everything at once, whatever else goes on: it is never later than the first of them is due. */
 static void arm(struct h2_conn *c)
 {
@@ -237,6 +253,9 @@ static void arm(struct h2_conn *c)
         at = c->head_since_ms + c->fc->limits.header_timeout_ms;
     if (c->state == H2_ANNOUNCED && c->announced_ms + TIMEOUT_H2_GOAWAY_MS < at)
         at = c->announced_ms + TIMEOUT_H2_GOAWAY_MS;
+    expect_reading(c, now);
+    if (c->unread_due_ms != 0 && c->unread_due_ms < at)
+        at = c->unread_due_ms;
     if (c->state == H2_FAILING)
         at = c->failed_ms + c->fc->limits.linger_timeout_ms;
     if (at == UINT64_MAX)
@@ -388,6 +407,20 @@ static void look_for_stall(struct h2_stream *st, uint64_t now)
         note_due(st->c, st->taken_ms + timeout);
 }
 
+static void end_unread(struct h2_conn *c)
+{
+    if (c->streams.count > 0)
+        front_stats_not_taken(c->fc->host->stats);
+    close_conn(c, "client does not read", c->streams.count > 0 ? FRONT_CLOSE_READ_TIMEOUT : c->close_reason,
+               STREAM_CLOSE_ABORT);
+}
+
+static bool is_unread(const struct h2_conn *c, uint64_t now)
+{
+    return c->unread_due_ms != 0 && now >= c->unread_due_ms && stream_unsent(c->stream) > 0 &&
+           stream_wire_bytes(c->stream) == c->unread_mark;
+}
+
 /* False: closed. The socket has taken nothing either: the client would not get a reset. */
 static bool end_stalled(struct h2_conn *c, uint64_t now)
 {
@@ -395,8 +428,7 @@ static bool end_stalled(struct h2_conn *c, uint64_t now)
     struct list_node *n;
 
     if (c->n_waiting > 0 && stream_congested(c->stream) && now - c->written_ms >= timeout) {
-        front_stats_not_taken(c->fc->host->stats);
-        close_conn(c, "client does not read", FRONT_CLOSE_READ_TIMEOUT, STREAM_CLOSE_ABORT);
+        end_unread(c);
         return false;
     }
     c->stall_due_ms = now + timeout;
@@ -430,6 +462,10 @@ static void on_timer(void *arg)
     }
     if (c->state == H2_PARTED) {
         settle(c);
+        return;
+    }
+    if (is_unread(c, now)) {
+        end_unread(c);
         return;
     }
     if (c->streams.count == 0 && now - c->idle_since_ms >= idle_limit(c) && is_reading(c))

@@ -102,12 +102,15 @@ struct h2_conn {
     size_t piece_bytes, untaken_seen;
     struct lifetime life;
     struct loop_timer *timer;
-    struct lifetime_work work, turn;               /* settles; the same in its turn among those that give much to do */
-    int32_t last_id, skipped_from, skipped_to;     /* of the client's streams; the ids skipped last */
-    uint64_t idle_since_ms;                        /* without streams */
-    uint64_t head_since_ms;                        /* a head has begun and not ended; 0: none */
-    int32_t head_id;                               /* of its stream */
-    uint64_t stall_due_ms;                         /* none of n_bodies and n_waiting can have stalled before */
+    struct lifetime_work work, turn;           /* settles; the same in its turn among those that give much to do */
+    int32_t last_id, skipped_from, skipped_to; /* of the client's streams; the ids skipped last */
+    uint64_t idle_since_ms;                    /* without streams */
+    uint64_t head_since_ms;                    /* a head has begun and not ended; 0: none */
+    int32_t head_id;                           /* of its stream */
+    uint64_t stall_due_ms;                     /* none of n_bodies and n_waiting can have stalled before */
+    /* When what waits in the socket's queue has been unread for too long, unless more than so many bytes have left by
+     * then; 0: nothing waits that another time looks after. */
+    uint64_t unread_due_ms, unread_mark;
     uint64_t announced_ms, failed_ms, progress_ms; /* PARTED: when untaken_seen last became less */
     struct h2_rate resets, control;
     /* ANNOUNCED: the client answered our PING or had its time. LEAVING: until GOAWAY is sent nothing is read. */

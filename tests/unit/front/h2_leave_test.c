@@ -103,8 +103,82 @@ static void test_takes_nothing(struct kit *k)
     ok(world_empty(&k->w), "and does not stay");
 }
 
+/* Of a watch that has been told something there is nothing left but in the socket. */
+static void open_unread_watch(struct kit *k)
+{
+    struct held *h;
+
+    k->w.opts.body_timeout_ms = 20;
+    k->w.opts.linger_timeout_ms = 10;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, true);
+    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE);
+    kit_flush(k);
+    kit_settle(k);
+    stream_pause(k->s, STREAM_PAUSE_LIMIT);
+    clock_fake(clock_us(), clock_wall_us());
+    ok(fill_kernels(k), "no more is taken than the kernels hold");
+    h = &k->held[k->n_held];
+    kit_get(k, "/watch");
+    kit_held(k, k->n_held + 1);
+    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    exchange_body(h->x, SLICE_LIT("event"));
+    kit_settle(k);
+}
+
+static void test_unread_watch(struct kit *k)
+{
+    open_unread_watch(k);
+    later(k, 15);
+    is_double(world_closed(&k->w, "read_timeout"), 0, "a watch that is not read has its time");
+    for (int i = 0; i < 3; i++)
+        later(k, 15);
+    is_double(world_closed(&k->w, "read_timeout"), 1, "and ends with it");
+    is_double(world_metric(&k->w, "mvproxy_front_answers_not_taken_total", NULL), 1, "counted");
+    is_int(k->held[k->n_held - 1].gone, 1, "the proxy is told");
+    clock_real();
+    ok(world_empty(&k->w), "over");
+}
+
+static void test_read_watch(struct kit *k)
+{
+    open_unread_watch(k);
+    later(k, 15);
+    stream_resume(k->s, STREAM_PAUSE_LIMIT);
+    for (int i = 0; i < 6; i++)
+        later(k, 15);
+    is_double(world_closed(&k->w, "read_timeout"), 0, "of one that reads nothing waits, however long it is silent");
+    is_int(k->held[k->n_held - 1].gone, 0, "it goes on");
+    clock_real();
+    kit_disconnect(k);
+    ok(world_empty(&k->w), "over");
+}
+
+static void drained(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+/* The watch is over, and the client told that we leave: nothing is left but what it does not read. */
+static void test_unread_goaway(struct kit *k)
+{
+    bool gone = false;
+
+    open_unread_watch(k);
+    front_drain(k->w.front, drained, &gone);
+    exchange_finish(k->held[k->n_held - 1].x, NULL);
+    for (int i = 0; i < 200 && !gone; i++)
+        later(k, 15);
+    ok(gone, "who does not read the end does not keep a front that drains");
+    clock_real();
+    ok(world_empty(&k->w), "over");
+}
+
 static const struct kit_story stories[] = {
     {"takes nothing", test_takes_nothing},
+    {"a watch that is not read", test_unread_watch},
+    {"a watch that is read", test_read_watch},
+    {"an end that is not read", test_unread_goaway},
     {"leaves when the timer is due", test_leaves_when_timer_is_due},
 };
 
