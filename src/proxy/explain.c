@@ -182,7 +182,7 @@ static void foresee_failure(const struct explain_query *q, const struct served *
 {
     bool refuses = false;
 
-    if (r->row != ROUTE_ROW_PEER || q->look == NULL)
+    if ((r->row != ROUTE_ROW_PEER && r->row != ROUTE_ROW_NEWEST) || q->look == NULL)
         return;
     for (size_t i = 0; i < r->n_candidates; i++) {
         struct explain_server how;
@@ -191,8 +191,12 @@ static void foresee_failure(const struct explain_query *q, const struct served *
             return;
         refuses = how.refuses;
     }
-    if (!refuses)
+    if (r->row == ROUTE_ROW_NEWEST) {
+        r->action = ROUTE_LOCAL; /* which has it, too */
+        r->n_candidates = 0;
+    } else if (!refuses) {
         r->row = ROUTE_ROW_PEERS_FAILED;
+    }
 }
 
 /*
@@ -278,6 +282,9 @@ static const char *why_there(const struct explain_query *q, const struct route *
     if (r->action == ROUTE_DISCOVERY)
         return "Who accepts the aggregated form and may read it gets the merged document; others get what the local "
                "server says, completed with what peers have where it is a document.";
+    if (r->action == ROUTE_LOCAL && r->row == ROUTE_ROW_NEWEST)
+        return "Its schema differs between servers, and skewed-resources: newest would send it to a newer one, which "
+               "does not answer: the local server has it as well.";
     if (r->action == ROUTE_PEER && r->row == ROUTE_ROW_PEER && !answered)
         return "The local server does not serve it, and a peer does, whose mvproxy can be reached, and says 503 for "
                "it.";

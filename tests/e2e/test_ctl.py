@@ -179,6 +179,14 @@ def newest(world):
 
 
 @contextlib.contextmanager
+def newest_dead(world):
+    """The newest server would be asked, and does not answer: nothing is worse for that."""
+    with newest(world), peer_dead(world):
+        until(lambda: is_answered(world, "/apis/apps/v1/deployments"), "the local server to be asked")
+        yield
+
+
+@contextlib.contextmanager
 def local_away(world):
     world.sim.stop_server("a")
     until(lambda: row_of(world, "/api/v1/nodes") == "local-failover" and not is_answered(world, "/version"), "failover")
@@ -269,7 +277,7 @@ def as_it_is(world):  # pylint: disable=unused-argument # as all have it
     yield
 
 
-WORLDS = (as_it_is, drained, newest, local_away, peer_silent, peer_dead, without_address, aggregated, unsynced, forbidden, peer_unread, gate_off)
+WORLDS = (as_it_is, drained, newest, local_away, peer_silent, peer_dead, newest_dead, without_address, aggregated, unsynced, forbidden, peer_unread, gate_off)
 
 
 def all_rows():
