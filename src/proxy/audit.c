@@ -224,19 +224,19 @@ void audit_write(struct audit *a, struct exchange *x, const struct reqinfo *info
     clock_rfc3339(wall, now);
     buf_init(&uri, 2 * LIMIT_LOG_VALUE);
     redact_target(exchange_request(x)->target, info, &uri);
-    kv = LOG_KVS(LT("level", "Metadata"), LS("auditID", ended->audit_id),
-                 LT("stage", ended->status == 401 ? "ResponseStarted" : "ResponseComplete"),
-                 LS("requestURI", buf_slice(&uri)), LS("verb", info->verb), LS("user.username", e->user),
-                 LL("user.groups", e->groups, e->n_groups), LS("impersonatedUser.username", e->impersonated),
-                 LL("sourceIPs", sources, n_sources), LS("userAgent", ended->user_agent),
-                 LS("objectRef.apiGroup", info->group), LS("objectRef.apiVersion", info->version),
-                 LS("objectRef.resource", info->resource), LS("objectRef.subresource", info->subresource),
-                 LS("objectRef.namespace", info->ns), LS("objectRef.name", info->name),
-                 LU("responseStatus.code", ended->status), LT("responseStatus.status", refused ? "Failure" : NULL),
-                 LT("responseStatus.reason", refused ? status_reason(ended->status) : NULL),
-                 LT("responseStatus.message", ended->why), LT("requestReceivedTimestamp", received),
-                 LT("stageTimestamp", now), LT("identity", ended->user_kind), LT("why", e->why), LT("route", e->route),
-                 LS("verdictAuditID", e->verdict));
+    kv = LOG_KVS(
+        LT("level", "Metadata"), LS("auditID", ended->audit_id),
+        LT("stage", ended->status == 401 ? "ResponseStarted" : "ResponseComplete"), LS("requestURI", buf_slice(&uri)),
+        LS("verb", info->verb), LS("user.username", e->user), LL("user.groups", e->groups, e->n_groups),
+        LS("impersonatedUser.username", e->impersonated), LL("sourceIPs", sources, n_sources),
+        LS("userAgent", ended->user_agent), LS("objectRef.apiGroup", redact_path(info->group)),
+        LS("objectRef.apiVersion", redact_path(info->version)), LS("objectRef.resource", redact_path(info->resource)),
+        LS("objectRef.subresource", redact_path(info->subresource)), LS("objectRef.namespace", redact_path(info->ns)),
+        LS("objectRef.name", redact_path(info->name)), LU("responseStatus.code", ended->status),
+        LT("responseStatus.status", refused ? "Failure" : NULL),
+        LT("responseStatus.reason", refused ? status_reason(ended->status) : NULL),
+        LT("responseStatus.message", ended->why), LT("requestReceivedTimestamp", received), LT("stageTimestamp", now),
+        LT("identity", ended->user_kind), LT("why", e->why), LT("route", e->route), LS("verdictAuditID", e->verdict));
     emit(kv);
     buf_free(&uri);
 }

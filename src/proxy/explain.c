@@ -11,6 +11,7 @@
 #include "proxy/heal.h"
 #include "proxy/job.h"
 #include "proxy/judge.h"
+#include "proxy/redact.h"
 
 enum { EXPLAIN_BYTES = 256 << 10 };
 
@@ -412,7 +413,7 @@ static const char *state_of(const struct job *j)
  */
 static void put_path(struct json_write *w, struct slice path)
 {
-    size_t n = slice_index(path, ';');
+    size_t n = redact_path(path).n;
 
     if (n > EXPLAIN_PATH_BYTES) {
         n = EXPLAIN_PATH_BYTES;
@@ -421,7 +422,7 @@ static void put_path(struct json_write *w, struct slice path)
         json_u64(w, "pathBytes", path.n);
     }
     json_slice(w, "path", slice_of(path.p, n));
-    if (slice_index(path, ';') < path.n)
+    if (redact_path(path).n < path.n)
         json_bool(w, "pathHasParameters", true);
 }
 

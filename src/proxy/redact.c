@@ -81,20 +81,38 @@ static bool is_padding(struct slice value)
     return n == value.n;
 }
 
-static size_t least(size_t a, size_t b)
+static int digit(char c)
 {
-    return a < b ? a : b;
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Where the first of these characters stands, as it is or percent-encoded: who decodes takes it for a separator. */
+static size_t index_decoded(struct slice s, const char *separators)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        int c = (unsigned char)s.p[i];
+
+        if (c == '%' && s.n - i > 2 && digit(s.p[i + 1]) >= 0 && digit(s.p[i + 2]) >= 0)
+            c = digit(s.p[i + 1]) * 16 + digit(s.p[i + 2]);
+        if (c != '\0' && strchr(separators, c) != NULL)
+            return i;
+    }
+    return s.n;
+}
+
+struct slice redact_path(struct slice s)
+{
+    return slice_of(s.p, index_decoded(s, ";?#"));
 }
 
 /* Up to what some programs take for the next parameter. */
 static void append_value(struct slice value, struct buf *out)
 {
-    static const char encoded[] = "%26"; /* an '&' */
-    const char *ampersand = value.n == 0 ? NULL : memmem(value.p, value.n, encoded, sizeof(encoded) - 1);
-    size_t n = least(slice_index(value, ';'), slice_index(value, '?'));
+    size_t n = index_decoded(value, "&;?#");
 
-    if (ampersand != NULL)
-        n = least(n, (size_t)(ampersand - value.p));
     append(slice_of(value.p, n), out);
     if (n < value.n)
         append(SLICE_LIT("..."), out);
@@ -123,13 +141,13 @@ static void append_path(struct slice path, struct buf *out)
     bool first = true;
 
     while (buf_len(out) < out->ceiling && slice_split(&path, '/', &segment)) {
-        size_t n = slice_index(segment, ';');
+        struct slice seen = redact_path(segment);
 
         if (!first)
             append(SLICE_LIT("/"), out);
         first = false;
-        append(slice_of(segment.p, n), out);
-        if (n < segment.n)
+        append(seen, out);
+        if (seen.n < segment.n)
             append(SLICE_LIT(";..."), out);
     }
 }

@@ -67,6 +67,13 @@ def test_unauthorized(world):
         event(world, proxy.ask("GET", "/api/v1/pods", headers={"X-Forwarded-For": "10.1.1.1, 10.2.2.2"}), "10.1.1.1", "10.2.2.2", "127.0.0.9")
 
 
+def test_redacted(world):
+    """what some program may take for a parameter stands nowhere in the line"""
+    for path in ("/api/v1/namespaces/default/pods%3Ftoken=SECRET", "/api/v1/namespaces/default/pods/x%3btoken=SECRET", "/api/v1/pods?watch=1%23SECRET"):
+        e = event(world, ask(world, path, "foreign"))
+        check("SECRET" not in json.dumps(e), e)
+
+
 def test_many_forwarded(world):
     """a client that invents addresses, or makes the list longer than is kept: whom the proxy named is still there"""
     with world.client(user="foreign", source="127.0.0.9") as proxy:

@@ -25,6 +25,11 @@ static const struct {
     {"/pods?limit=1?token=SECRET", "/pods?limit=1..."},
     {"/pods?watch;token=SECRET", "/pods?..."},
     {"/pods;token=SECRET/x;y/z?watch=1", "/pods;.../x;.../z?watch=1"},
+    {"/pods%3Ftoken=SECRET/x%3by/a%23b?watch=1", "/pods;.../x;.../a;...?watch=1"},
+    {"/pods?watch=1%3btoken=SECRET", "/pods?watch=1..."},
+    {"/pods?watch=1%3Ftoken=SECRET", "/pods?watch=1..."},
+    {"/pods?watch=1%23SECRET&limit=2", "/pods?watch=1...&limit=2"},
+    {"/roles/system%3Anode?limit=%3", "/roles/system%3Anode?limit=%3"},
     {"//x//", "//x//"},
 };
 
