@@ -166,7 +166,11 @@ static void put_bound(struct writer *w, double v)
         buf_append_str(w->out, ".0");
 }
 
-/* Label values come from outside: what is no UTF-8 becomes U+FFFD, so that one odd name cannot spoil a scrape. */
+/*
+ * Label values come from outside: what is no UTF-8 becomes U+FFFD, so that one odd name cannot spoil a scrape. What a
+ * terminal acts upon, or what hides text, becomes the six characters of \uXXXX, for people look at this with curl, too;
+ * and the backslash of a \u that stands there itself likewise, so that no two values become one.
+ */
 static void put_escaped(struct writer *w, struct slice s, bool quotes)
 {
     while (s.n > 0) {
@@ -175,6 +179,8 @@ static void put_escaped(struct writer *w, struct slice s, bool quotes)
 
         if (n == 0)
             buf_append_str(w->out, "\xEF\xBF\xBD");
+        else if ((utf8_unprintable(code) && code != '\n') || slice_has_prefix(s, SLICE_LIT("\\u")))
+            buf_printf(w->out, "\\\\u%04x", (unsigned)code);
         else if (code == '\\')
             buf_append_str(w->out, "\\\\");
         else if (code == '\n')

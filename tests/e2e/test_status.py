@@ -482,8 +482,10 @@ def test_hostile_names(world):
     check(any(HOSTILE in d["text"] for d in told["disbelieved"]), "its address is not believed", told["disbelieved"])
     for command in ("status", "peers", "skew"):
         check("\x1b" not in ctl(world, command) and HOSTILE.replace("\x1b", "?") in ctl(world, command), command, "tells a terminal nothing")
+    text = world.proxies["a"].get("/statusz")[1]
+    check("\x1b" not in text and "Server %s: " % HOSTILE.replace("\x1b", "?") in text, "nor /statusz", text)
     inform = [line for line in world.proxies["a"].get("/metrics")[1].splitlines() if line.startswith("mvproxy_server_info{") and "taken" in line]
-    escaped = HOSTILE.replace("\\", "\\\\").replace('"', '\\"')
+    escaped = HOSTILE.replace("\\", "\\\\").replace('"', '\\"').replace("\x1b", "\\\\u001b")
     check(len(inform) == 1 and 'server="%s"' % escaped in inform[0] and inform[0].endswith("} 1"), "one sample, with one value of the label", inform)
     check("\x1b" not in world.proxies["a"].log() and r"<script>document.title='taken'</script>\x1b[31m" in world.proxies["a"].log(), "in the log it is escaped",
           [line for line in world.proxies["a"].log().splitlines() if "taken" in line][:3])

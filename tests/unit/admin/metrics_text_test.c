@@ -32,6 +32,38 @@ static struct metrics *sample(void)
     return m;
 }
 
+/* Names of servers are what Leases say. Each value is another series, whatever is in it: two equal ones would spoil the
+ * scrape. */
+static void test_unprintable(void)
+{
+    static const struct {
+        const char *value, *written;
+    } rows[] = {
+        {"a\x1b]0;b\x07", "{code=\"a\\\\u001b]0;b\\\\u0007\"}"},
+        {"a\r\xc2\x9b", "{code=\"a\\\\u000d\\\\u009b\"}"},
+        {"\xe2\x80\xae", "{code=\"\\\\u202e\"}"},
+        {"\\u202e", "{code=\"\\\\u005cu202e\"}"},
+        {"\\\\x", "{code=\"\\\\\\\\x\"}"},
+        {"\xc3\xa9\t", "{code=\"\xc3\xa9\\\\u0009\"}"},
+    };
+    struct metrics *m = metrics_new();
+    struct metric_family *f = metric_family(m, METRIC_COUNTER, "f_total", "See.", one, 10);
+    struct buf out;
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct slice value = slice_str(rows[i].value);
+
+        metric_inc(metric_child(f, &value));
+    }
+    buf_init(&out, TEXT_BYTES);
+    ok(metrics_text_write(&out, m, METRICS_PROMETHEUS), "written");
+    for (size_t i = 0; i < ROWS(rows); i++)
+        ok(memmem(buf_slice(&out).p, buf_len(&out), rows[i].written, strlen(rows[i].written)) != NULL, "%s",
+           rows[i].written);
+    buf_free(&out);
+    metrics_free(m);
+}
+
 static void test_formats(void)
 {
     struct metrics *m = sample();
@@ -247,6 +279,7 @@ static void test_process(void)
 int main(void)
 {
     test_formats();
+    test_unprintable();
     test_numbers();
     test_bounds();
     test_openmetrics_versions();
