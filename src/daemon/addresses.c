@@ -2,6 +2,7 @@
 #include "daemon/addresses.h"
 
 #include "daemon/config.h"
+#include "daemon/local_names.h"
 #include "net/cidr.h"
 #include "net/own_address.h"
 
@@ -197,12 +198,40 @@ static bool reaches(const struct listen_address *l, const struct derive_address 
     return normalize(to->host, ip) && covers(bound, is_unspecified(ip) ? "127.0.0.1" : ip);
 }
 
-const struct listen_address *addresses_reached_by(const struct addresses *a, const struct derive_address *to)
+static const struct listen_address *reached_by(const struct addresses *a, const struct derive_address *to)
 {
     for (size_t i = 0; i < a->n; i++)
         if (reaches(&a->at[i], to))
             return &a->at[i];
     return NULL;
+}
+
+/* DNS may have another of its addresses for this machine's own name than one would think of; on all of them listens who
+ * listens on the unspecified one. */
+static const struct listen_address *reached_by_own_name(const struct addresses *a, const struct derive_address *to)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (a->at[i].port != 0 && a->at[i].port == to->port && is_unspecified(a->at[i].host) &&
+            local_names_is_own(to->host))
+            return &a->at[i];
+    return NULL;
+}
+
+const struct listen_address *addresses_reached_by(const struct addresses *a, const struct derive_address *to)
+{
+    const struct listen_address *l = reached_by(a, to);
+    char found[LOCAL_NAMES_MAX][LOCAL_NAMES_BYTES], ip[INET6_ADDRSTRLEN];
+    struct derive_address there = {.port = to->port};
+    size_t n;
+
+    if (l != NULL || is_localhost(to->host) || normalize(to->host, ip))
+        return l;
+    n = local_names_find("/etc/hosts", to->host, found);
+    for (size_t i = 0; l == NULL && i < n; i++) {
+        (void)snprintf(there.host, sizeof(there.host), "%s", found[i]);
+        l = reached_by(a, &there);
+    }
+    return n > 0 ? l : reached_by_own_name(a, to);
 }
 
 static bool would_reach(const struct derive_address *server, const struct derive_address *to)

@@ -31,7 +31,8 @@ void addresses_inherited(const int *fds, size_t n, struct addresses *out);
 
 /*
  * The address to which a connection to `to` would lead, or NULL: an equal one, or the unspecified one if `to` is an
- * address of this machine. No name but "localhost" is resolved.
+ * address of this machine. Of names, that of this machine and what /etc/hosts has lead where that says; nobody is
+ * asked.
  */
 const struct listen_address *addresses_reached_by(const struct addresses *a, const struct derive_address *to);
 

@@ -63,6 +63,7 @@ def mistakes(world):
         ("the same address twice", {"bind-address": ["127.0.0.1", "127.0.0.1:%d" % port]}),
         ("itself as the API server", {"apiserver": "https://127.0.0.1:%d" % port}),
         ("itself by the wildcard address", {"bind-address": "0.0.0.0", "apiserver": "https://localhost:%d" % port}),
+        ("itself by the machine's name", {"bind-address": "0.0.0.0", "apiserver": "https://%s:%d" % (socket.gethostname(), port)}),
         ("itself by a name in capitals", {"apiserver": "https://LOCALHOST:%d" % port}),
         ("itself by the address that is none", {"apiserver": "https://0.0.0.0:%d" % port}),
         ("itself as IPv6 writes IPv4", {"apiserver": "https://[::ffff:127.0.0.1]:%d" % port}),

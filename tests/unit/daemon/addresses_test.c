@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "daemon/config.h"
 #include "lib/tap.h"
@@ -125,6 +126,25 @@ static void test_reached(void)
     }
 }
 
+/* Whatever /etc/hosts or DNS says of it, it is an address of this machine. */
+static void test_own_name(void)
+{
+    static const char *const all[] = {"0.0.0.0", NULL}, *const both[] = {"::", NULL},
+                             *const one[] = {"192.0.2.1", NULL};
+    struct derive_address to = {.port = 6443};
+    struct addresses a;
+    struct err err;
+
+    if (gethostname(to.host, sizeof(to.host) - 1) != 0)
+        tap_bail("this machine has no name");
+    ok(configured(all, 6443, &a, &err) && addresses_reached_by(&a, &to) == &a.at[0], "%s leads to 0.0.0.0", to.host);
+    ok(configured(both, 6443, &a, &err) && addresses_reached_by(&a, &to) == &a.at[0], "and to ::");
+    ok(configured(all, 6444, &a, &err) && addresses_reached_by(&a, &to) == NULL, "not to another port");
+    ok(configured(one, 6443, &a, &err) && addresses_reached_by(&a, &to) == NULL, "nor to what others have");
+    to.host[0]++;
+    ok(configured(all, 6443, &a, &err) && addresses_reached_by(&a, &to) == NULL, "another name: %s", to.host);
+}
+
 static const struct {
     struct derive_address a, b;
     bool meet;
@@ -211,6 +231,7 @@ int main(void)
 {
     test_lists();
     test_reached();
+    test_own_name();
     test_meet();
     test_advertised();
     return tap_end();
