@@ -345,6 +345,8 @@ static int write_new_file(const char *path, struct json_object *o)
         return EXIT_FINE;
     fprintf(stderr, "mvproxyctl: %s: %s%s\n", path, strerror(errno),
             errno == EEXIST ? ": give another name, or remove it" : "");
+    if (fd >= 0)
+        (void)unlink(path); /* made here, and not whole */
     return EXIT_NOT_WELL;
 }
 

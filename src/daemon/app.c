@@ -232,8 +232,12 @@ static bool build(struct app *a, struct buf *errors)
     a->watch = rotation_watch(a, a->config, reread_files); /* before the files are read */
     if (a->watch == NULL)
         buf_append_str(errors, "out of memory\n");
-    if (a->watch == NULL || !trust_load(a->config, &a->trust, errors))
+    if (a->watch == NULL)
         return false;
+    if (!trust_load(a->config, &a->trust, errors)) {
+        trust_name_options(a->config, errors);
+        return false;
+    }
     a->back = back_new(a->loop, a->metrics);
     a->reload = reload_new(a);
     a->reread = reread_new(a);

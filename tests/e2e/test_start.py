@@ -134,6 +134,16 @@ def test_no_control_socket(world):
         equal(kept.read(), given.read(), "the key")
 
 
+def test_without_certificates(world):
+    """before the PKI is there a start says which file is missing, and where and by which option it is named"""
+    path = os.path.join(world.scratch, "later", "ca.crt")
+    proxy = fixture.Mvproxy("early", world.scratch, dict(world.options("a"), **{"client-ca-file": path}))
+    proxy.write_config()
+    done = subprocess.run([fixture.mvproxy_binary(), "--config", proxy.config_path], capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
+    check(done.returncode != 0, done.returncode)
+    check(re.search(r'Cannot start" err="\S+:\d+:\d+: client-ca-file: .*%s.*No such file' % path, done.stderr), done.stderr)
+
+
 def test_stopped_while_it_waits(world):
     """told to stop while it waits for the address: ends at once, without shutdown-delay-duration, and well"""
     with socket.create_server(("127.0.0.1", 0)) as taken:
