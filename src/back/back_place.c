@@ -5,6 +5,7 @@
 #include "back/h2_pool.h"
 #include "back/loop_token.h"
 #include "back/pool.h"
+#include "back/withhold.h"
 #include "base/metric.h"
 
 enum { SCRATCH_CEILING = 2 * LIMIT_HEAD_BYTES };
@@ -161,6 +162,17 @@ void back_set_claims(struct back *b, back_claims_fn *fn, void *arg)
     b->check.arg = arg;
 }
 
+bool back_name_claims(const struct back *b, struct slice name)
+{
+    struct http_field field = {.id = HTTP_NAME_OTHER, .name = name};
+    const struct http_head head = {.fields = &field, .n_fields = 1};
+    struct back_claims claims = {0, 0};
+
+    if (b->check.claims != NULL)
+        b->check.claims(&head, b->check.arg, &claims);
+    return claims.users + claims.others > 0;
+}
+
 void back_free(struct back *b)
 {
     struct list_node *n, *next;
@@ -204,6 +216,7 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
 
     if (r == NULL)
         return NULL;
+    withhold_read(r);
     bearer_count(r, &r->pool->load);
     if (!o->proves_nothing)
         origin_note_deposit(r->origin, r->stranger);

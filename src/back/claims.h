@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who asks, as the heads of requests say it: told to back/, which knows no names, by those who do.
+ * Who asks, as the heads of requests say it: told to back/, which knows no names, by those who do. There is one set of
+ * names: what goes out is held against its connection by it, and who passes a client's request on removes them by it.
  */
 #ifndef MVPROXY_BACK_CLAIMS_H
 #define MVPROXY_BACK_CLAIMS_H
@@ -25,8 +26,11 @@ struct back_check {
 /*
  * The last line: each head that goes out is held against its connection. With certificate: one user, or nobody where an
  * mvproxy has proved itself; without: nobody. What does not fit is not sent (BACK_FAIL_IDENTITY), and counted. Which
- * names count is for others to know. Without a function nothing is checked.
+ * names count is for others to know: they count as they did when the request was started. Without a function nothing is
+ * checked.
  */
 void back_set_claims(struct back *b, back_claims_fn *fn, void *arg);
+/* Whether a field of this name would count now: who starts a request in this turn must not leave a client's in it. */
+bool back_name_claims(const struct back *b, struct slice name);
 
 #endif

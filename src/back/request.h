@@ -61,9 +61,10 @@ struct back_request {
     uint64_t bearer, got; /* token's hash, where HTTP/2 is shared by it, or 0; bytes of the response's body */
     enum request_state state;
     enum http_method method;
-    uint64_t client; /* hash; 0: none, or not needed so far */
-    bool charged;    /* to its client */
-    bool stranger;   /* bearer_is_stranger(): whose retries have a budget of their own */
+    uint64_t client;           /* hash; 0: none, or not needed so far */
+    bool charged;              /* to its client */
+    bool stranger;             /* bearer_is_stranger(): whose retries have a budget of their own */
+    struct back_claims claims; /* whom opts.head names (back/withhold.h) */
     struct back_opts opts;
     struct arena *arena;
     struct http_head response, trailers;

@@ -12,20 +12,24 @@ static bool fits(const struct back_claims *c, enum pool_kind kind, const struct 
     return c->users == 0 && c->others == 0 && (kind == POOL_NO_CERT || stream_is_hop(s));
 }
 
+void withhold_read(struct back_request *r)
+{
+    struct back *b = r->back;
+
+    if (b->check.claims != NULL)
+        b->check.claims(r->opts.head, b->check.arg, &r->claims);
+}
+
 bool request_must_be_withheld(const struct back_request *r, enum pool_kind kind, const struct stream *s)
 {
     static const char *const kinds[POOL_KINDS] = {
         [POOL_NO_CERT] = "none", [POOL_CERT] = "front-proxy", [POOL_HOP] = "front-proxy, to an mvproxy"};
     struct back *b = r->back;
-    struct back_claims claims = {0, 0};
 
-    if (b->check.claims == NULL)
-        return false;
-    b->check.claims(r->opts.head, b->check.arg, &claims);
-    if (fits(&claims, kind, s))
+    if (b->check.claims == NULL || fits(&r->claims, kind, s))
         return false;
     metric_inc(metric_child(b->check.withheld, (struct slice[]){slice_str(r->origin->server)}));
     log_error("Request withheld: its identity does not fit the connection", LT("server", r->origin->server),
-              LT("certificate", kinds[kind]), LU("users", claims.users), LU("otherFields", claims.others));
+              LT("certificate", kinds[kind]), LU("users", r->claims.users), LU("otherFields", r->claims.others));
     return true;
 }

@@ -8,6 +8,11 @@
 
 #include "back/request.h"
 
+/*
+ * Reads whom it names, when it is started: a reload may add names while it waits for its connection, which nobody could
+ * have removed from it.
+ */
+void withhold_read(struct back_request *r);
 /* True: it must not be sent on this connection of the pool's kind. Counted, and logged as the defect that it is. */
 bool request_must_be_withheld(const struct back_request *r, enum pool_kind kind, const struct stream *s);
 

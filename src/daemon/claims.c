@@ -13,7 +13,10 @@ static void count(const struct user_headers *names, const struct http_head *head
     }
 }
 
-/* Standard names are among both: rather too much is seen than too little. */
+/*
+ * Standard names are among both: rather too much is seen than too little. But who is one user by either is one: a
+ * reload may make a group's name of what was a user's, and nothing of a client's is left among them.
+ */
 void claims_of(const struct http_head *head, void *claims, struct back_claims *out)
 {
     const struct claims *c = claims;
@@ -22,7 +25,7 @@ void claims_of(const struct http_head *head, void *claims, struct back_claims *o
     count(&c->now, head, out);
     if (c->also.username != NULL)
         count(&c->also, head, &also);
-    if (also.users > out->users)
+    if (out->users != 1 && (also.users == 1 || also.users > out->users))
         out->users = also.users;
     if (also.others > out->others)
         out->others = also.others;

@@ -2,7 +2,7 @@
 /*
  * The names of the header fields that assert an identity in requests to servers. back/ checks every head against its
  * connection by them. Besides the configured names those before the last reload count, since requests under way may
- * still use them.
+ * still use them, and so they go on being removed from what clients send (proxy/rewrite.c).
  */
 #ifndef MVPROXY_DAEMON_CLAIMS_H
 #define MVPROXY_DAEMON_CLAIMS_H

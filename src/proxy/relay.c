@@ -26,13 +26,21 @@ static enum rewrite_result rewrite_named(struct job *j, const struct rewrite_in 
                                                                                                  : REWRITE_NO_MEMORY;
 }
 
+static struct rewrite_names names_to_strip(const struct job *j)
+{
+    return (struct rewrite_names){
+        .headers = &j->config->authn.headers,
+        .also = cluster_front_named(j->proxy->cluster),
+        .back = j->proxy->back,
+    };
+}
+
 bool relay_rewrite(struct job *j, const struct served_peer *to, bool if_ready)
 {
     struct rewrite_in in = {
         .head = exchange_request(j->x),
         .authn = &j->authn,
-        .headers = &j->config->authn.headers,
-        .also = cluster_front_named(j->proxy->cluster),
+        .names = names_to_strip(j),
         .target = to != NULL ? REWRITE_PEER : REWRITE_LOCAL,
         .client_ip = exchange_client(j->x)->ip,
         .believes_client = job_believes_client(j),
@@ -150,14 +158,14 @@ static void on_client_body(void *arg, struct slice data)
 static void on_client_body_end(void *arg, const struct http_head *trailers)
 {
     struct job *j = arg;
+    const struct rewrite_names names = names_to_strip(j);
     struct http_head kept = {0};
 
     j->body_ended = true;
     if (j->back == NULL)
         return;
     /* Nobody relies on trailers (RFC 9110 6.5.1): without memory for them there are none. */
-    if (trailers != NULL && !rewrite_trailers(trailers, &j->config->authn.headers,
-                                              cluster_front_named(j->proxy->cluster), exchange_arena(j->x), &kept))
+    if (trailers != NULL && !rewrite_trailers(trailers, &names, exchange_arena(j->x), &kept))
         kept.n_fields = 0;
     back_finish(j->back, kept.n_fields > 0 ? &kept : NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/rewrite.h"
 
+#include "back/claims.h"
 #include "http/hop.h"
 
 enum {
@@ -29,9 +30,12 @@ static bool claims_address(struct slice name)
     return name.n == 9 && (slice_ieq(name, SLICE_LIT("X-Real-Ip")) || slice_ieq(name, SLICE_LIT("Forwarded")));
 }
 
-static bool is_identity(const struct user_headers *headers, const struct user_headers *also, struct slice name)
+/* The back remembers names that were configured before a reload, and knows those of after it: a job may not. */
+static bool is_identity(const struct rewrite_names *names, struct slice name)
 {
-    return user_header_is_identity(headers, name) || (also != NULL && user_header_field(also, name) != USER_FIELD_NONE);
+    return user_header_is_identity(names->headers, name) ||
+           (names->also != NULL && user_header_field(names->also, name) != USER_FIELD_NONE) ||
+           (names->back != NULL && back_name_claims(names->back, name));
 }
 
 /* Fields that hop_copy let through and that must not go on for our reasons. */
@@ -41,7 +45,7 @@ static bool dropped(const struct rewrite_in *in, const struct http_field *f)
         return true; /* written anew */
     if (f->id == HTTP_AUTHORIZATION)
         return in->authn->kind == AUTHN_ASSERT;
-    return f->id == HTTP_NAME_OTHER && (is_identity(in->headers, in->also, f->name) || claims_address(f->name));
+    return f->id == HTTP_NAME_OTHER && (is_identity(&in->names, f->name) || claims_address(f->name));
 }
 
 static void drop_fields(const struct rewrite_in *in, struct http_head *h)
@@ -108,7 +112,7 @@ enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a
     if (!add_marks(in, a, out) || (in->upgrade && !add_upgrade(in, a, out)))
         return REWRITE_NO_MEMORY;
     if (in->authn->kind == AUTHN_ASSERT) {
-        switch (user_encode(&in->authn->user, in->headers, a, emit_field, &emit)) {
+        switch (user_encode(&in->authn->user, in->names.headers, a, emit_field, &emit)) {
         case USER_OK:
             break;
         case USER_NO_MEMORY:
@@ -121,14 +125,13 @@ enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a
     return REWRITE_OK;
 }
 
-bool rewrite_trailers(const struct http_head *in, const struct user_headers *headers, const struct user_headers *also,
-                      struct arena *a, struct http_head *out)
+bool rewrite_trailers(const struct http_head *in, const struct rewrite_names *names, struct arena *a,
+                      struct http_head *out)
 {
     if (!http_head_init(out, a, in->n_fields))
         return false;
     for (size_t i = 0; i < in->n_fields; i++)
-        if (!is_identity(headers, also, in->fields[i].name) &&
-            !http_head_add(out, a, in->fields[i].name, in->fields[i].value))
+        if (!is_identity(names, in->fields[i].name) && !http_head_add(out, a, in->fields[i].name, in->fields[i].value))
             return false;
     return true;
 }

@@ -10,16 +10,24 @@
 #include "kube/user.h"
 #include "proxy/authn.h"
 
+struct back;
+
 enum rewrite_target {
     REWRITE_LOCAL,
     REWRITE_PEER,
 };
 
+/* Fields of requests that are a client's word only: stripped. */
+struct rewrite_names {
+    const struct user_headers *headers; /* as configured; also the names of what is sent */
+    const struct user_headers *also;    /* further names; NULL: none */
+    const struct back *back;            /* what it holds against connections now (back/claims.h); NULL: nothing */
+};
+
 struct rewrite_in {
     const struct http_head *head;
     const struct authn *authn;
-    const struct user_headers *headers; /* as configured: stripped from requests; names of what is sent */
-    const struct user_headers *also;    /* further names that are stripped; NULL: none */
+    struct rewrite_names names;
     enum rewrite_target target;
     const char *client_ip;
     bool believes_client; /* its X-Forwarded-For counts: it is a peer, or a trusted proxy */
@@ -34,8 +42,8 @@ enum rewrite_result { REWRITE_OK, REWRITE_UNENCODABLE, REWRITE_NO_MEMORY };
 enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a, struct http_head *out);
 
 /* The trailers without those that claim an identity, in any spelling. False when out of memory. */
-MEM_CHECK bool rewrite_trailers(const struct http_head *in, const struct user_headers *headers,
-                                const struct user_headers *also, struct arena *a, struct http_head *out);
+MEM_CHECK bool rewrite_trailers(const struct http_head *in, const struct rewrite_names *names, struct arena *a,
+                                struct http_head *out);
 
 /* What is added to a response; each may be NULL. */
 struct rewrite_origin {

@@ -303,6 +303,21 @@ def test_client_ca(world):
     equal(world.ask("GET", MAPS, user="foreign").status, 401, "trusted no more")
 
 
+def test_names_of_identities(world):
+    """whoever sends an identity header's name of before a reload, or of after it, is answered: nothing is withheld"""
+    proxy = world.proxies["a"]
+    usual = {"username": ["X-Remote-User"], "group": ["X-Remote-Group"]}
+    more = {"username": ["X-Remote-User", "X-Custom-User"], "group": ["X-Remote-Group", "X-Custom-Group"]}
+    for names in (more, usual, {"username": ["X-New-User"], "group": ["X-Custom-User"]}, usual, usual):
+        succeed(world, **{"requestheader_%s_headers" % kind: value for kind, value in names.items()})
+        for name in ("X-Remote-User", "X-Custom-User", "X-Custom-Group", "X-New-User"):
+            for path in ("/healthz", MAPS, CLASSES):
+                check(world.ask("GET", path, user=None, headers=[(name, "x")]).status in (200, 403), "%s of a stranger with %s" % (path, name))
+            if names["username"] == usual["username"]:
+                until(lambda field=name: world.ask("GET", MAPS, headers=[(field, "x")]).status == 200, "an answer with " + name)
+        equal(proxy.metric("mvproxy_back_requests_withheld_total") or 0, 0, "requests withheld")
+
+
 def test_feature_gate(world):
     """switched off and on again: local only, then rerouted as before; without a restart"""
     accept = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}

@@ -303,11 +303,6 @@ void origin_note_repeat(struct origin *o, bool stranger)
     (void)stranger;
 }
 
-bool back_is_stranger(const struct back *b, const struct http_head *request)
-{
-    return b == NULL || request == NULL;
-}
-
 void origin_note_refused_repeat(struct origin *o)
 {
     (void)o;

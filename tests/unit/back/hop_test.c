@@ -420,6 +420,26 @@ static void withheld(void)
     }
 }
 
+/* A reload gives a name a meaning while a request waits that has had it from its client all along. */
+static void named_while_it_waits(void)
+{
+    static struct kit k;
+    struct claimed claimed = {0, 0};
+    struct call c;
+
+    kit_of_peer(&k, false);
+    back_set_claims(k.back, claims, &claimed);
+    ok(!back_name_claims(k.back, SLICE_LIT("X-Login")), "a name that means nothing");
+    call_init(&c, &k, "GET", "/");
+    call_send(&c);
+    claimed.others = 1;
+    ok(back_name_claims(k.back, SLICE_LIT("X-Login")), "means something now");
+    ok(call_is(&c, ANSWERED), "the request of before goes");
+    is_double(kit_metric(&k, "mvproxy_back_requests_withheld_total", NULL), 0, "nothing is withheld");
+    call_free(&c);
+    kit_close(&k);
+}
+
 static void withheld_on_http2(void)
 {
     static struct h2_kit k;
@@ -497,6 +517,7 @@ int main(void)
     over_http2(true);
     http2_is_replaced();
     withheld();
+    named_while_it_waits();
     withheld_on_http2();
     for (unsigned nth = 1; nth < 200; nth++)
         if (without_memory(nth) && nth > 150)

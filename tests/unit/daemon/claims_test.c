@@ -10,6 +10,9 @@ static const struct user_headers headers_a = {
     .username = &name_a, .n_username = 1, .group = &group, .n_group = 1, .extra_prefix = &prefix, .n_extra_prefix = 1};
 static const struct user_headers headers_b = {.username = &name_b, .n_username = 1, .uid = &group, .n_uid = 1};
 
+/* What was a user's name is a group's, and the other way round. */
+static const struct user_headers headers_group = {.username = &group, .n_username = 1, .group = &name_a, .n_group = 1};
+
 static void told(struct claims *c, const char *names, unsigned users, unsigned others)
 {
     struct arena *arena = arena_new(1 << 16);
@@ -50,5 +53,10 @@ int main(void)
     told(&c, "X-User-A", 0, 0);
     claims_set(&c, &headers_b, &headers_b);
     ok(c.also.username == NULL, "the same names are not looked for twice");
+    claims_set(&c, &headers_group, &headers_a);
+    told(&c, "X-Group X-User-A X-User-A", 1, 2);
+    claims_set(&c, &headers_a, &headers_group);
+    told(&c, "X-Group X-User-A X-User-A", 1, 2);
+    told(&c, "X-User-A X-User-A", 2, 2);
     return tap_end();
 }

@@ -36,7 +36,7 @@ static void identify(const struct http_head *head, const struct tls_peer *tls, s
     struct authn au;
     struct rewrite_in in = {.head = head,
                             .authn = &au,
-                            .headers = &opts.headers,
+                            .names.headers = &opts.headers,
                             .target = REWRITE_PEER,
                             .client_ip = "10.0.0.9",
                             .believes_client = true,

@@ -4,8 +4,10 @@
  */
 #include "proxy/rewrite.h"
 
+#include "back/claims.h"
 #include "base/limits.h"
 #include "lib/tap.h"
+#include "net/loop.h"
 
 static void head_of(struct arena *a, const char *lines, struct http_head *h)
 {
@@ -49,7 +51,7 @@ static void rewrite(struct arena *a, const char *lines, const struct authn *au, 
     struct http_head head;
     struct rewrite_in in = {.head = &head,
                             .authn = au,
-                            .headers = user_headers_default(),
+                            .names.headers = user_headers_default(),
                             .target = target,
                             .client_ip = "10.0.0.9",
                             .believes_client = au->front_proxy};
@@ -65,7 +67,7 @@ static void rewrite_off(struct arena *a, const struct authn *au, struct http_hea
     struct http_head head;
     struct rewrite_in in = {.head = &head,
                             .authn = au,
-                            .headers = user_headers_default(),
+                            .names.headers = user_headers_default(),
                             .target = REWRITE_LOCAL,
                             .client_ip = "10.0.0.9",
                             .may_send_on = true};
@@ -188,7 +190,7 @@ static void test_unencodable(void)
         struct http_head head, out;
         struct rewrite_in in = {.head = &head,
                                 .authn = &au,
-                                .headers = user_headers_default(),
+                                .names.headers = user_headers_default(),
                                 .target = REWRITE_LOCAL,
                                 .client_ip = "::1"};
 
@@ -209,7 +211,7 @@ static void test_most_fields(void)
     struct http_head head, out;
     struct rewrite_in in = {.head = &head,
                             .authn = &au,
-                            .headers = user_headers_default(),
+                            .names.headers = user_headers_default(),
                             .target = REWRITE_PEER,
                             .upgrade = true,
                             .client_ip = "::1"};
@@ -240,8 +242,8 @@ static void test_further_names(void)
     struct http_head head, out;
     struct rewrite_in in = {.head = &head,
                             .authn = &au,
-                            .headers = user_headers_default(),
-                            .also = &also,
+                            .names.headers = user_headers_default(),
+                            .names.also = &also,
                             .target = REWRITE_LOCAL,
                             .client_ip = "::1"};
 
@@ -251,8 +253,48 @@ static void test_further_names(void)
                count_of(&out, "X-Remote-Group"),
            0, "names that only the API servers have are removed");
     is_u64(count_of(&out, "X-Fine"), 1, "and no others");
-    ok(rewrite_trailers(&head, user_headers_default(), &also, a, &out), "trailers");
+    ok(rewrite_trailers(&head, &in.names, a, &out), "trailers");
     is_u64(out.n_fields, 1, "likewise");
+    arena_free(a);
+}
+
+static void later_names(const struct http_head *head, void *arg, struct back_claims *out)
+{
+    (void)arg;
+    out->users = out->others = 0;
+    for (size_t i = 0; i < head->n_fields; i++) {
+        out->users += slice_ieq(head->fields[i].name, SLICE_LIT("X-Former-User"));
+        out->others += slice_ieq(head->fields[i].name, SLICE_LIT("X-Later-Group"));
+    }
+}
+
+/* What the back would withhold, by names of before a reload and of after it, is not left for it to find. */
+static void test_names_of_the_back(void)
+{
+    struct arena *a = arena_new(1 << 20);
+    struct loop *loop = loop_new(NULL);
+    struct back *back = back_new(loop, NULL);
+    struct authn au = {.kind = AUTHN_PASS};
+    struct http_head head, out;
+    struct back_claims left = {7, 7};
+    struct rewrite_in in = {.head = &head,
+                            .authn = &au,
+                            .names = {.headers = user_headers_default(), .back = back},
+                            .target = REWRITE_LOCAL,
+                            .client_ip = "::1"};
+
+    head_of(a, "X-Former-User: forged\nx-later-group: forged\nX-Fine: yes", &head);
+    is_int(rewrite_request(&in, a, &out), REWRITE_OK, "rewritten");
+    is_u64(count_of(&out, "X-Former-User"), 1, "the back withholds nothing: the names are anybody's");
+    back_set_claims(back, later_names, NULL);
+    is_int(rewrite_request(&in, a, &out), REWRITE_OK, "rewritten again");
+    later_names(&out, NULL, &left);
+    is_u64(left.users + left.others, 0, "nothing is left that it would withhold");
+    is_u64(count_of(&out, "X-Fine"), 1, "all else is");
+    ok(rewrite_trailers(&head, &in.names, a, &out), "trailers");
+    is_u64(out.n_fields, 1, "likewise");
+    back_free(back);
+    loop_free(loop);
     arena_free(a);
 }
 
@@ -290,6 +332,7 @@ int main(void)
     test_unencodable();
     test_most_fields();
     test_further_names();
+    test_names_of_the_back();
     test_response();
     return tap_end();
 }
