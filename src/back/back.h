@@ -66,7 +66,7 @@ struct back_handler {
 enum back_http2 {
     BACK_HTTP1,             /* HTTP/1.1 it is */
     BACK_HTTP2_SHARED,      /* with_cert, and the identity travels in the request: everybody's */
-    BACK_HTTP2_SAME_BEARER, /* requests with the very same Authorization; without one: HTTP/1.1 */
+    BACK_HTTP2_SAME_BEARER, /* requests with the very same token; without one: HTTP/1.1 */
 };
 
 struct origin_opts {

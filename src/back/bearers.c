@@ -2,25 +2,26 @@
 #include "back/bearers.h"
 
 #include "base/hash.h"
+#include "http/credential.h"
 #include "net/loop.h"
 
 /* So long who shows a token that was taken is no stranger: not by one server's 401, which may not know it, nor by 503.
  */
 enum { KNOWN_MS = 600000 };
 
-/* The one Authorization; NONE: without, or with several, of which nobody knows which one counts. */
+/* A value that is no token is as good as none: its 403 is that of nobody. */
 struct slice bearer_of(const struct http_head *head)
 {
     struct slice found = SLICE_NONE;
+    size_t n = 0;
 
     for (size_t i = 0; i < head->n_fields; i++) {
         if (head->fields[i].id != HTTP_AUTHORIZATION)
             continue;
-        if (found.n > 0)
-            return SLICE_NONE;
         found = head->fields[i].value;
+        n++;
     }
-    return found;
+    return n == 1 && credential_is_bearer(found) ? found : SLICE_NONE;
 }
 
 bool bearer_is_shared(const struct back_request *r)

@@ -8,7 +8,7 @@
 
 #include "back/request.h"
 
-/* The one Authorization; NONE: without, or with several, of which nobody knows which one counts. */
+/* The one Authorization, if it is a token (http/credential.h); NONE: with several nobody knows which one counts. */
 struct slice bearer_of(const struct http_head *head);
 /* With the certificate, and who asks stands in the request. */
 bool bearer_is_shared(const struct back_request *r);

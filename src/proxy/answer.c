@@ -2,6 +2,7 @@
 #include "proxy/answer.h"
 
 #include "back/retry.h"
+#include "http/credential.h"
 #include "proxy/alternatives.h"
 #include "proxy/rewrite.h"
 
@@ -153,8 +154,8 @@ bool answer_knows_nobody(const struct job *j, const struct http_head *head)
     const struct served_peer *next;
 
     if (j->peer == NULL || head->status != 401 || j->authn.kind != AUTHN_PASS || alternatives_body_gone(j) ||
-        http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL || reqinfo_reaches_through(&j->info) ||
-        j->next_candidate == j->route.n_candidates)
+        !credential_is_bearer(http_head_value(exchange_request(j->x), HTTP_AUTHORIZATION)) ||
+        reqinfo_reaches_through(&j->info) || j->next_candidate == j->route.n_candidates)
         return false;
     next = served_peer_at(j->served, j->route.candidates[j->next_candidate]);
     return origin_healthy(next->origin);

@@ -3,31 +3,11 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "http/credential.h"
 #include "net/tls_peer.h"
 
 /* The extra that kube-apiserver adds for certificate users (k8s.io/apiserver pkg/authentication/request/x509). */
 #define CREDENTIAL_ID_KEY "authentication.kubernetes.io/credential-id"
-/* WebSocket clients carry a bearer token as a sub-protocol (pkg/authentication/request/websocket). */
-#define WEBSOCKET_BEARER "base64url.bearer.authorization.k8s.io."
-
-static bool has_websocket_token(const struct http_head *head)
-{
-    for (size_t i = 0; i < head->n_fields; i++) {
-        struct slice rest = head->fields[i].value, part;
-
-        if (head->fields[i].id != HTTP_SEC_WEBSOCKET_PROTOCOL)
-            continue;
-        while (slice_split(&rest, ',', &part))
-            if (slice_has_prefix(slice_trim(part), SLICE_LIT(WEBSOCKET_BEARER)))
-                return true;
-    }
-    return false;
-}
-
-static bool has_credentials(const struct http_head *head)
-{
-    return http_head_find(head, HTTP_AUTHORIZATION) != NULL || has_websocket_token(head);
-}
 
 static bool name_allowed(const struct authn_opts *o, struct slice cn)
 {
@@ -93,7 +73,7 @@ static int refuse(struct authn *out, const char *why)
 /* What kube-apiserver would do with a connection that proved nothing by its certificate. */
 static int unverified(const struct http_head *head, const struct tls_peer *tls, struct authn *out)
 {
-    if (has_credentials(head)) {
+    if (credential_shown(head)) {
         out->kind = AUTHN_PASS;
         return AUTHN_OK;
     }

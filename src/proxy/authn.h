@@ -29,7 +29,7 @@ struct authn {
     struct user user;    /* ASSERT only */
     bool front_proxy;    /* the client proved to be a front proxy: its loop marks count */
     bool by_certificate; /* a client certificate was used to authenticate, with success or not */
-    bool anonymous;      /* there is no credential, neither certificate nor token */
+    bool anonymous;      /* neither certificate nor token, as the server reads it (http/credential.h) */
     bool rerouted;       /* front_proxy and a loop mark is set */
     const char *why;     /* REFUSED: for the log, no secrets */
 };

@@ -2,6 +2,7 @@
 #include "proxy/judge.h"
 
 #include "back/retry.h"
+#include "http/credential.h"
 #include "kube/status.h"
 #include "proxy/alternatives.h"
 #include "proxy/answer.h"
@@ -180,7 +181,8 @@ bool judge_ask_another(struct job *j)
 /* Before a 401 and a 503 nothing was done, whatever was asked. 401 is the truth only for who does not say who he is. */
 static bool is_for_another(const struct job *j, const struct http_head *head)
 {
-    bool anonymous = j->authn.kind == AUTHN_PASS && http_head_find(exchange_request(j->x), HTTP_AUTHORIZATION) == NULL;
+    bool anonymous = j->authn.kind == AUTHN_PASS &&
+                     !credential_is_bearer(http_head_value(exchange_request(j->x), HTTP_AUTHORIZATION));
 
     return j->judge != NULL && (head->status == 503 || (head->status == 401 && !anonymous));
 }

@@ -52,7 +52,8 @@ static struct tls_peer peer_of(enum cert c)
 #define USER "X-Remote-User: bob\n"
 #define TOKEN "Authorization: Bearer t\n"
 #define MARK "x-kubernetes-peer-proxied: true\n"
-#define WS_TOKEN "Sec-WebSocket-Protocol: v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.dA\n"
+#define WEBSOCKET "Connection: keep-alive, Upgrade\nUpgrade: WebSocket\n"
+#define WS_TOKEN WEBSOCKET "Sec-WebSocket-Protocol: v4.channel.k8s.io, base64url.bearer.authorization.k8s.io.dA\n"
 
 static const struct row {
     const char *name;
@@ -70,6 +71,10 @@ static const struct row {
     {"an unknown certificate", UNKNOWN, "", AUTHN_REFUSED, NULL, false},
     {"an unknown certificate and a token", UNKNOWN, TOKEN, AUTHN_PASS, NULL, false},
     {"an unknown certificate and a WebSocket token", UNKNOWN, WS_TOKEN, AUTHN_PASS, NULL, false},
+    {"an unknown certificate and what is no token", UNKNOWN, "Authorization: Basic dDp0\n", AUTHN_REFUSED, NULL, false},
+    {"an unknown certificate and an empty token", UNKNOWN, "Authorization: Bearer  t\n", AUTHN_REFUSED, NULL, false},
+    {"a WebSocket without token", UNKNOWN, WEBSOCKET "Sec-WebSocket-Protocol: v4.channel.k8s.io\n", AUTHN_REFUSED, NULL,
+     false},
     {"an unknown certificate and identity headers", UNKNOWN, USER, AUTHN_REFUSED, NULL, false},
     {"an unknown certificate and a loop mark", UNKNOWN, MARK, AUTHN_REFUSED, NULL, false},
     {"an unknown certificate, mark and token", UNKNOWN, MARK TOKEN, AUTHN_PASS, NULL, false},
@@ -113,6 +118,7 @@ static void head_of(struct arena *a, const char *lines, struct http_head *h)
 
     if (!http_head_init(h, a, 8))
         tap_bail("out of memory");
+    h->minor = 1;
     while (slice_split(&rest, '\n', &line)) {
         struct slice value = line, name;
 
@@ -148,6 +154,40 @@ static void check_row(const struct row *r)
     if (r->user != NULL)
         is_slice(au.user.name, r->user, "%s: name", r->name);
     arena_free(a);
+}
+
+/* Who shows nothing that kube-apiserver reads is nobody, whatever else he sends. */
+static void test_anonymous(void)
+{
+    static const struct {
+        const char *headers;
+        bool anonymous;
+    } cases[] = {
+        {"", true},
+        {TOKEN, false},
+        {WS_TOKEN, false},
+        {"Authorization:\n", true},
+        {"Authorization: x\n", true},
+        {"Authorization: Basic eDp5\n", true},
+        {"Authorization: Bearer\n", true},
+        {"Authorization: Basic eDp5\n" TOKEN, true},
+        {"Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.dA\n", true},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct arena *a = arena_new(1 << 20);
+        struct authn_opts o = options(true);
+        struct tls_peer p = peer_of(NONE);
+        struct http_head h;
+        struct authn au;
+
+        head_of(a, cases[i].headers, &h);
+        if (authn_decide(&o, &h, &p, NOW, a, &au) != AUTHN_OK)
+            tap_bail("out of memory");
+        is_int(au.kind, AUTHN_PASS, "the server decides, %zu", i);
+        is_int(au.anonymous, cases[i].anonymous, "anonymous, %zu", i);
+        arena_free(a);
+    }
 }
 
 static void test_certificate_user(void)
@@ -251,6 +291,7 @@ int main(void)
 {
     for (size_t i = 0; i < ROWS(rows); i++)
         check_row(&rows[i]);
+    test_anonymous();
     test_certificate_user();
     test_without_own_certificate();
     test_credential_keys();

@@ -433,6 +433,8 @@ static void client_leaves(void)
     gone_while("sending a body", PODS, "Content-Length: 100\r\n\r\nabc", NULL);
     gone_while("receiving a body", PODS, TOKEN, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
     gone_while("watching", PODS "?watch=1", TOKEN, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    gone_while("receiving what anybody may have, with what is no token", PODS, "Authorization: Basic eDp5\r\n",
+               "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
     gone_while("receiving what anybody may have", PODS, "", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc");
     gone_while("asking for /apis", "/apis",
                "Accept: application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n",
