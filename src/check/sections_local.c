@@ -273,6 +273,11 @@ static void judge_clients(struct scene *s, struct slice map)
 /* What they say of themselves. */
 static void judge_agreement(struct scene *s, struct buf *body)
 {
+    static const char by_hand[] = "let apiserver-user read it (/usr/share/mvproxy/rbac/mvproxy.yaml), or compare "
+                                  "client-ca-file and requestheader-* by hand";
+    static const char gone[] =
+        "an API server that has --client-ca-file writes it within a minute: if it does not come, see "
+        "its log, and until then compare client-ca-file and requestheader-* by hand";
     char why[288] = "";
     struct answer a;
 
@@ -290,12 +295,11 @@ static void judge_agreement(struct scene *s, struct buf *body)
         return;
     }
     (void)snprintf(why, sizeof(why), "%s", a.failure);
-    if (a.ok)
+    if (a.ok && a.status == 404)
+        (void)snprintf(why, sizeof(why), "there is none");
+    else if (a.ok)
         (void)snprintf(why, sizeof(why), "the API server answers %u", a.status);
-    findings_warn(s->f, "local-requestheader",
-                  "let apiserver-user read it (/usr/share/mvproxy/rbac/mvproxy.yaml), or compare client-ca-file and "
-                  "requestheader-* "
-                  "by hand",
+    findings_warn(s->f, "local-requestheader", a.ok && a.status == 404 ? gone : by_hand,
                   "whether client-ca-file and requestheader-* are those of the API servers cannot be told: ConfigMap "
                   "kube-system/extension-apiserver-authentication: %s",
                   why);

@@ -221,7 +221,7 @@ def faults(world):
         ("a name that the API servers do not allow", {"requestheader-allowed-names": ["front-proxy-client", "somebody"]}),
         ("the API servers verify clients by another CA", {"client-ca-file": crt("foreign-ca")}),
         ("a CA of clients that API servers had", {}, told(world, **{"client-ca-file": read(crt("foreign-ca")) + read(crt("ca"))})),
-        ("what the API servers believe cannot be read", {}, untold(world)),
+        ("nothing says what the API servers believe", {}, untold(world)),
         ("another host name than the API server's", {"hostname-override": "somebody"}),
         ("a user without rights", {"apiserver-user": "system:mvproxy", "apiserver-groups": ["system:authenticated"]}),
         ("a peer that is down", {}, silent_peer(world)),
