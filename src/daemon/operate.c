@@ -159,8 +159,16 @@ static bool do_undrain(const struct json_object *request, struct buf *out, struc
 
 struct awaited_reload {
     const struct app *app;
-    uint64_t number;
+    struct reload_result *result;
 };
+
+static void end_reload(void *job)
+{
+    struct awaited_reload *w = job;
+
+    reload_result_unref(w->result);
+    mem_free(w);
+}
 
 static void *begin_reload(const struct json_object *request, struct err *err, void *arg)
 {
@@ -173,11 +181,13 @@ static void *begin_reload(const struct json_object *request, struct err *err, vo
         return NULL;
     }
     w = mem_zalloc(sizeof(*w));
-    if (w == NULL)
-        (void)err_set(err, "out of memory");
-    else
+    if (w != NULL)
         *w = (struct awaited_reload){a, reload_begin(a)};
-    return w;
+    if (w != NULL && w->result != NULL)
+        return w;
+    mem_free(w);
+    (void)err_set(err, "out of memory");
+    return NULL;
 }
 
 /* All that was wrong, not only its first line as in the status. */
@@ -188,7 +198,7 @@ static bool more_of_reload(void *job, struct buf *piece)
     struct slice rest, line;
     bool ok;
 
-    if (!reload_is_over(w->app, w->number, &ok, &rest))
+    if (!reload_is_over(w->app, w->result, &ok, &rest))
         return true;
     all = json_open(piece, '{');
     json_bool(&all, "reloaded", ok);
@@ -321,7 +331,7 @@ static void *begin_upgrade(const struct json_object *request, struct err *err, v
 
 static const struct control_job skew_job = {begin_skew, skew_view_more, skew_view_free, 0};
 static const struct control_job upgrade_job = {begin_upgrade, skew_view_more, skew_view_free, 0};
-static const struct control_job reload_job = {begin_reload, more_of_reload, mem_free, RELOAD_PAUSE_MS};
+static const struct control_job reload_job = {begin_reload, more_of_reload, end_reload, RELOAD_PAUSE_MS};
 static const struct control_job metrics_job = {begin_metrics, more_metrics, end_metrics, 0};
 
 static const struct control_command commands[] = {

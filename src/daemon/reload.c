@@ -19,6 +19,8 @@
 #include "daemon/try_local.h"
 #include "net/file_watch.h"
 
+#define SHUTTING_DOWN "the process is shutting down\n"
+
 enum { RELOAD_ERRORS_CEILING = 64 << 10 };
 
 /* Everything new, not yet in force. */
@@ -29,19 +31,49 @@ struct plan {
     struct file_watch *watch;
 };
 
+/* Of one reload. Those who wait for it look now and then, and the next may be over by then. */
+struct reload_result {
+    unsigned refs;
+    bool over, ok;
+    struct buf errors;
+};
+
 struct reload {
     struct app *app;
     struct plan plan;
-    struct loop_timer *due;    /* SIGHUP */
-    struct loop_timer *second; /* what is done in a turn of its own */
-    uint64_t ended_ms;         /* the last one; 0: none */
-    struct local_trial *trial; /* NULL: none is under way */
-    struct trust_trial *peers; /* likewise */
-    uint64_t begun, finished;  /* how many */
-    bool again;                /* asked for while one was under way */
-    bool ok;                   /* the last one */
-    struct buf errors;         /* of it */
+    struct loop_timer *due;       /* SIGHUP */
+    struct loop_timer *second;    /* what is done in a turn of its own */
+    uint64_t ended_ms;            /* the last one; 0: none */
+    struct local_trial *trial;    /* NULL: none is under way */
+    struct trust_trial *peers;    /* likewise */
+    struct reload_result *result; /* of the one under way, or the last; NULL: there was none */
+    struct reload_result *next;   /* asked for while one was under way; NULL: it was not */
 };
+
+static struct reload_result *result_new(void)
+{
+    struct reload_result *one = mem_zalloc(sizeof(*one));
+
+    if (one == NULL)
+        return NULL;
+    one->refs = 1;
+    buf_init(&one->errors, RELOAD_ERRORS_CEILING);
+    return one;
+}
+
+static struct reload_result *result_ref(struct reload_result *one)
+{
+    one->refs++;
+    return one;
+}
+
+void reload_result_unref(struct reload_result *one)
+{
+    if (one == NULL || --one->refs > 0)
+        return;
+    buf_free(&one->errors);
+    mem_free(one);
+}
 
 static void discard(struct plan *p)
 {
@@ -152,19 +184,18 @@ static void finish(struct reload *r, bool ok)
         r->plan = (struct plan){0}; /* it is in force */
     } else {
         discard(&r->plan);
-        say_failure(a, &r->errors);
+        say_failure(a, &r->result->errors);
     }
     r->ended_ms = clock_ms(); /* its end: the turn began before */
-    r->ok = ok;
-    r->finished = r->begun;
-    if (r->again)
+    r->result->ok = ok;
+    r->result->over = true;
+    if (r->next != NULL)
         reload_request(a);
-    r->again = false;
 }
 
 static bool is_under_way(const struct reload *r)
 {
-    return r->finished < r->begun;
+    return r->result != NULL && !r->result->over;
 }
 
 /* Whether it has, the reload being over then: nothing is put in force any more. */
@@ -173,9 +204,8 @@ static bool has_to_stop(struct reload *r)
     if (r->app->phase == APP_SERVING)
         return false;
     discard(&r->plan);
-    buf_append_str(&r->errors, "the process is shutting down\n");
-    r->ok = r->again = false;
-    r->finished = r->begun;
+    buf_append_str(&r->result->errors, SHUTTING_DOWN);
+    r->result->over = true;
     return true;
 }
 
@@ -190,7 +220,7 @@ static void note_cause(const struct reload *r)
 static void on_peers_tried(void *arg, enum trust_verdict v, const char *server, const char *why)
 {
     struct reload *r = arg;
-    struct remarks remarks = {r->plan.config, &r->errors, true};
+    struct remarks remarks = {r->plan.config, &r->result->errors, true};
 
     r->peers = NULL;
     if (has_to_stop(r))
@@ -199,20 +229,20 @@ static void on_peers_tried(void *arg, enum trust_verdict v, const char *server, 
         remarks_wrong(&remarks, "peer-ca-file", REREAD_UNFIT_PEERS, r->plan.config->peer_ca_file, server, why);
         note_cause(r);
     }
-    finish(r, v != TRUST_UNFIT && commit(r->app, &r->plan, &r->errors));
+    finish(r, v != TRUST_UNFIT && commit(r->app, &r->plan, &r->result->errors));
 }
 
 static void ask_peers(struct reload *r)
 {
     r->peers = reread_ask_peers(r->app, &r->plan.trust, on_peers_tried, r);
     if (r->peers == NULL)
-        finish(r, commit(r->app, &r->plan, &r->errors));
+        finish(r, commit(r->app, &r->plan, &r->result->errors));
 }
 
 static void on_tried(void *arg, const char *option, const struct err *err)
 {
     struct reload *r = arg;
-    struct remarks remarks = {r->plan.config, &r->errors, true};
+    struct remarks remarks = {r->plan.config, &r->result->errors, true};
 
     r->trial = NULL;
     if (has_to_stop(r))
@@ -235,7 +265,7 @@ static void look_deeper(void *arg)
 
     if (has_to_stop(r))
         return;
-    if (!preflight_wrong(r->plan.config, &r->errors)) {
+    if (!preflight_wrong(r->plan.config, &r->result->errors)) {
         note_cause(r);
         finish(r, false);
         return;
@@ -254,43 +284,49 @@ static void begin(struct reload *r)
     a->refused_for_files = false;
     notify_reloading(a->notify);
     log_info("Reloading", LT("config", a->args.config_file == NULL ? "none" : a->args.config_file));
-    if (prepare(a, &r->plan, &r->errors))
+    if (prepare(a, &r->plan, &r->result->errors))
         loop_timer_set(r->second, 0);
     else
         finish(r, false);
 }
 
-uint64_t reload_begin(struct app *a)
+struct reload_result *reload_begin(struct app *a)
 {
     struct reload *r = a->reload;
+    struct reload_result *awaited;
 
-    if (is_under_way(r)) { /* it may have read the file before the last change */
-        r->again = true;
-        return r->begun + 1;
-    }
-    r->begun++;
-    buf_reset(&r->errors);
+    if (r->next == NULL)
+        r->next = result_new();
+    if (r->next == NULL)
+        return NULL;
+    awaited = result_ref(r->next);
+    if (is_under_way(r)) /* it may have read the file before the last change */
+        return awaited;
+    reload_result_unref(r->result);
+    r->result = r->next;
+    r->next = NULL;
     if (!has_to_stop(r))
         begin(r);
-    return r->begun;
+    return awaited;
 }
 
-bool reload_is_over(const struct app *a, uint64_t number, bool *ok, struct slice *errors)
+bool reload_is_over(const struct app *a, const struct reload_result *awaited, bool *ok, struct slice *errors)
 {
-    const struct reload *r = a->reload;
-
-    if (a->phase == APP_SERVING && (is_under_way(r) || r->finished < number))
+    if (a->phase == APP_SERVING && !awaited->over)
         return false;
-    *ok = r->finished >= number && r->ok;
-    *errors = r->finished >= number ? buf_slice(&r->errors) : SLICE_LIT("the process is shutting down\n");
+    *ok = awaited->over && awaited->ok;
+    *errors = awaited->over ? buf_slice(&awaited->errors) : SLICE_LIT(SHUTTING_DOWN);
     return true;
 }
 
 static void reload_due(void *arg)
 {
     const struct reload *r = arg;
+    struct reload_result *nobodys = reload_begin(r->app);
 
-    (void)reload_begin(r->app);
+    if (nobodys == NULL)
+        log_error("Reload refused, the running configuration stays", LT("err", "out of memory"));
+    reload_result_unref(nobodys);
 }
 
 void reload_request(struct app *a)
@@ -307,7 +343,6 @@ struct reload *reload_new(struct app *a)
     struct reload *r = must_zalloc(sizeof(*r));
 
     r->app = a;
-    buf_init(&r->errors, RELOAD_ERRORS_CEILING);
     r->due = loop_timer_new(a->loop, reload_due, r);
     r->second = loop_timer_new(a->loop, look_deeper, r);
     if (r->due != NULL && r->second != NULL)
@@ -327,6 +362,7 @@ void reload_free(struct reload *r)
     if (r->second != NULL)
         loop_timer_free(r->second);
     discard(&r->plan);
-    buf_free(&r->errors);
+    reload_result_unref(r->result);
+    reload_result_unref(r->next);
     mem_free(r);
 }

@@ -12,6 +12,7 @@
 struct app;
 struct buf;
 struct reload;
+struct reload_result;
 
 /* The state of reloads, to be kept as a->reload. NULL when out of memory. */
 MEM_CHECK struct reload *reload_new(struct app *a);
@@ -23,14 +24,15 @@ void reload_free(struct reload *r); /* ends a reload under way; NULL is fine */
  */
 void reload_request(struct app *a);
 /*
- * Reloads at once, for a caller that waits for the result, and returns the number of the reload to wait for; if one is
- * under way, that of the next one. It is over when reload_is_over() is true: *ok if the new configuration is in force;
- * else *errors has a line for each error, valid until the next reload.
+ * Reloads at once, for a caller that waits for the result, which is the caller's then; if one is under way, that of the
+ * next one. NULL when out of memory. It is over when reload_is_over() is true: *ok if the new configuration was put in
+ * force; else *errors has a line for each error. Of that very reload, however many there have been since.
  *
  * A local server that would be reached in another way than before, and peers if their CA changes, are dialled first,
  * which may take some seconds.
  */
-uint64_t reload_begin(struct app *a);
-bool reload_is_over(const struct app *a, uint64_t number, bool *ok, struct slice *errors);
+MEM_CHECK struct reload_result *reload_begin(struct app *a);
+bool reload_is_over(const struct app *a, const struct reload_result *awaited, bool *ok, struct slice *errors);
+void reload_result_unref(struct reload_result *one); /* NULL is fine */
 
 #endif

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGHUP: all or nothing, and nobody who is connected notices."""
 
+import json
 import os
 import shutil
 import socket
@@ -230,6 +231,39 @@ def test_silent_local_server(world):
             asks.close()
         until(lambda: proxy.log()[mark:].count('"Reloaded"') == 2, "the second one")
     equal(world.ask("GET", "/version").status, 200, "the good server")
+    world.settle()
+
+
+def test_told_of_ones_own(world):
+    """who waits for a reload is told of that one, though the next is over before he is told"""
+    def connected():
+        asker = socket.socket(socket.AF_UNIX)
+        asker.settimeout(fixture.PATIENCE)
+        asker.connect(proxy.options["control-socket"])
+        return asker
+
+    def told(asker):
+        with asker, asker.makefile("rb") as answer:
+            result = json.loads(answer.readline())["result"]
+        return result["reloaded"], ["nonsense" in e for e in result["errors"]]
+
+    proxy = world.proxies["a"]
+    good = fixture.yaml(proxy.options)
+    for _ in range(5):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            first, second = connected(), connected()
+            proxy.write_config(fixture.yaml(dict(proxy.options, apiserver="https://127.0.0.1:%d" % silent.getsockname()[1])))
+            first.sendall(b'{"v":1,"command":"reload"}\n')
+            asked = silent.accept()[0]  # the first waits for this, and has read the file
+            proxy.write_config(good + "nonsense: 1\n")
+            mark = proxy.log_mark()
+            asked.close()
+            while '"Reloaded"' not in proxy.log()[mark:]:  # without a pause: who waits looks every 20 ms
+                check(proxy.child.poll() is None, proxy.tail())
+            second.sendall(b'{"v":1,"command":"reload"}\n')
+            equal((told(first), told(second)), ((True, []), (False, [True])), "the first and the second")
+        proxy.write_config(good)
+        succeed(world)
     world.settle()
 
 
