@@ -210,6 +210,16 @@ bool back_is_stranger(const struct back *b, const struct http_head *request)
     return bearer_is_stranger(b, request);
 }
 
+uint64_t back_bearer(const struct http_head *request)
+{
+    return bearer_hash(request);
+}
+
+bool back_bearer_was_taken(const struct back *b, uint64_t bearer)
+{
+    return bearer_was_taken(b, bearer);
+}
+
 struct back_request *back_start(struct back *b, const struct back_opts *o)
 {
     struct back_request *r = request_new(b, o);

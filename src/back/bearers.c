@@ -6,8 +6,8 @@
 #include "net/loop.h"
 
 /* So long who shows a token that was taken is no stranger: not by one server's 401, which may not know it, nor by 503.
- */
-enum { KNOWN_MS = 600000 };
+ * The second: so long his requests count where it pages (request_metrics.h), for in an outage no server takes any. */
+enum { KNOWN_MS = 600000, TAKEN_MS = 86400000 };
 
 /* A value that is no token is as good as none: its 403 is that of nobody. */
 struct slice bearer_of(const struct http_head *head)
@@ -45,18 +45,28 @@ bool bearer_may_connect(const struct back_request *r)
     return bearer_is_shared(r) || bearer_slot(r)->accepted == r->bearer;
 }
 
-static bool is_known(const struct back *b, uint64_t hash)
+static bool was_taken_within(const struct back *b, uint64_t hash, uint64_t ms)
 {
     const struct bearer *slot = &b->bearers[hash % LIMIT_ACCEPTED_BEARERS];
 
-    return slot->known == hash && loop_now_ms(b->loop) - slot->known_ms < KNOWN_MS;
+    return hash != 0 && slot->known == hash && loop_now_ms(b->loop) - slot->known_ms < ms;
+}
+
+uint64_t bearer_hash(const struct http_head *head)
+{
+    struct slice bearer = bearer_of(head);
+
+    return bearer.n == 0 ? 0 : hash_seeded(bearer);
 }
 
 bool bearer_is_stranger(const struct back *b, const struct http_head *head)
 {
-    struct slice bearer = bearer_of(head);
+    return !was_taken_within(b, bearer_hash(head), KNOWN_MS);
+}
 
-    return bearer.n == 0 || !is_known(b, hash_seeded(bearer));
+bool bearer_was_taken(const struct back *b, uint64_t hash)
+{
+    return was_taken_within(b, hash, TAKEN_MS);
 }
 
 void bearer_answered(const struct back_request *r)
@@ -75,18 +85,14 @@ void bearer_answered(const struct back_request *r)
 
 void bearer_count(struct back_request *r, struct h2_load *of_all)
 {
-    struct slice bearer = SLICE_NONE;
-
     r->stranger = !r->opts.own && !r->opts.with_cert;
     if (r->opts.http2 == BACK_HTTP1)
         return;
     if (!bearer_is_shared(r))
-        bearer = bearer_of(r->opts.head);
-    if (bearer.n > 0)
-        r->bearer = hash_seeded(bearer);
-    if (r->bearer != 0 && is_known(r->back, r->bearer))
+        r->bearer = bearer_hash(r->opts.head);
+    if (was_taken_within(r->back, r->bearer, KNOWN_MS))
         r->stranger = false;
-    if (r->opts.lasting || (bearer.n == 0 && !bearer_is_shared(r)))
+    if (r->opts.lasting || (r->bearer == 0 && !bearer_is_shared(r)))
         return;
     r->load = bearer_is_shared(r) ? of_all : &bearer_slot(r)->load;
     h2_load_begin(r->load);

@@ -20,6 +20,10 @@ bool bearer_may_connect(const struct back_request *r);
 void bearer_count(struct back_request *r, struct h2_load *of_all);
 /* Nobody knows that who asks so may do anything at all: no certificate, no token that a server took lately. */
 bool bearer_is_stranger(const struct back *b, const struct http_head *head);
+/* Of that of bearer_of(), for bearer_was_taken(); 0: there is none. */
+uint64_t bearer_hash(const struct http_head *head);
+/* Some server has taken it within a day: unlike who is a stranger this is to outlast an outage. */
+bool bearer_was_taken(const struct back *b, uint64_t hash);
 /* Its final head is here: remembers whether its token was taken. */
 void bearer_answered(const struct back_request *r);
 

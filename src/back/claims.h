@@ -33,4 +33,9 @@ void back_set_claims(struct back *b, back_claims_fn *fn, void *arg);
 /* Whether a field of this name would count now: who starts a request in this turn must not leave a client's in it. */
 bool back_name_claims(const struct back *b, struct slice name);
 
+/* The request's token, as a hash, which goes on when the head is gone; 0: none, or several. */
+uint64_t back_bearer(const struct http_head *request);
+/* Some server has taken it within a day (back/bearers.h). */
+bool back_bearer_was_taken(const struct back *b, uint64_t bearer);
+
 #endif

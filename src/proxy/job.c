@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/job.h"
 
+#include "back/claims.h"
 #include "back/retry.h"
 #include "base/clock.h"
 #include "base/state.h"
@@ -130,6 +131,8 @@ static void account(struct job *j)
         request_metrics_rerouted(j->proxy->request_metrics, j->summary.status, &j->info);
     /* By which of its two ways kube-apiserver tells the scope matters only here. */
     j->summary.custom = j->info.name_selected && served_excluded(j->served, j->info.group, j->info.version);
+    /* Only now: its own answer may be what shows it. */
+    j->summary.vouched = j->authn.kind == AUTHN_ASSERT || back_bearer_was_taken(j->proxy->back, j->bearer);
     request_metrics_count(j->proxy->request_metrics, j->x, &j->info, &j->route, &j->summary);
     if (!is_pulse(j))
         access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->summary,

@@ -59,7 +59,7 @@ struct job {
     /* forwarding */
     struct back_request *back;
     struct origin *target;          /* referenced while a request is under way */
-    uint64_t sent_ms;               /* when that was sent, by the loop's clock */
+    uint64_t sent_ms, bearer;       /* when that was sent, by the loop's clock; back_bearer() of who is passed on */
     const struct served_peer *peer; /* NULL: local */
     size_t next_candidate;
     enum job_stage stage;

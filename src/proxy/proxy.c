@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/proxy.h"
 
+#include "back/claims.h"
 #include "back/loop_token.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -105,6 +106,8 @@ static bool authenticate(struct job *j)
     }
     j->summary.user_kind = user_kind(&j->authn);
     j->summary.anonymous = j->authn.anonymous;
+    if (j->authn.kind == AUTHN_PASS)
+        j->bearer = back_bearer(exchange_request(j->x));
     if (j->authn.by_certificate)
         request_metrics_certificate(j->proxy->request_metrics, client->tls->not_after - clock_wall_us() / 1000000);
     if (j->config->access_log.user)

@@ -89,13 +89,15 @@ static void declare_others(struct request_metrics *a, struct metrics *m)
 struct request_metrics *request_metrics_new(struct metrics *m)
 {
     struct request_metrics *a = must_zalloc(sizeof(*a));
-    struct metric_family *unavailable = metric_family(
-        m, METRIC_COUNTER, "mvproxy_unavailable_requests_total",
-        "Requests for resources that mvproxy itself, or that of the last peer, answered with 503, by route.",
-        route_labels, ROUTE_ROWS);
+    struct metric_family *unavailable = metric_family(m, METRIC_COUNTER, "mvproxy_unavailable_requests_total",
+                                                      "Requests for resources that mvproxy itself, or that of the last "
+                                                      "peer, answered with 503, by route; only with a "
+                                                      "verified certificate or a token that a server has taken.",
+                                                      route_labels, ROUTE_ROWS);
     struct metric_family *resources = metric_family(m, METRIC_COUNTER, "mvproxy_resource_requests_total",
-                                                    "Requests for resources that were answered, but those without "
-                                                    "credentials or with a status that is had without any, by route.",
+                                                    "Requests for resources that were answered, with a verified "
+                                                    "certificate or a token that a server has taken, but those with a "
+                                                    "status that is had without any, by route.",
                                                     route_labels, ROUTE_ROWS);
 
     declare_requests(a, m);
@@ -235,6 +237,10 @@ void request_summary_keep_head(struct request_summary *e, struct arena *a)
     e->audit_id = keep(e->audit_id, a);
 }
 
+/*
+ * An alert goes by unavailable[] and resources[]: they count only whom a server or we know, or anybody could page
+ * somebody with an invented token for what is away, which is 503 before any server has looked at it.
+ */
 void request_metrics_count(struct request_metrics *a, struct exchange *x, const struct reqinfo *info,
                            const struct route *r, const struct request_summary *e)
 {
@@ -243,7 +249,7 @@ void request_metrics_count(struct request_metrics *a, struct exchange *x, const 
     count_request(a, x, info, r, e);
     if (!e->long_running && r->row >= ROUTE_ROW_DISABLED && r->row < ROUTE_ROWS)
         metric_observe(a->by_route[r->row], (double)us / 1e6);
-    if (info->is_resource && request_summary_was_heard(e)) {
+    if (info->is_resource && e->vouched && request_summary_was_heard(e)) {
         metric_inc(a->resources[r->row]);
         if (e->unavailable && e->status == 503)
             metric_inc(a->unavailable[r->row]);

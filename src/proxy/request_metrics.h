@@ -27,6 +27,7 @@ struct request_summary {
     bool unavailable;        /* an answer of 503 is mvproxy's own: no server that could answer was reached */
     bool custom;             /* for the metrics: of a CRD or an aggregated API server; only set if that matters */
     bool anonymous;          /* it came with no credential: neither certificate nor token (authn.h) */
+    bool vouched;            /* its certificate was verified, or a server has taken its token within a day */
     bool apply;              /* its Content-Type is that of server-side apply */
     bool aggregated;         /* it asks for the aggregated form of discovery */
     struct slice user;       /* for the access log: set if it logs users and the proxy knows the user */

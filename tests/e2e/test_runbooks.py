@@ -139,6 +139,19 @@ def unavailable(world):
     return sum(int(n) for n in found)
 
 
+def test_invented_tokens(world):
+    """MvproxyUnavailable: not for who has no credential, or one that no server has taken: anybody can invent one"""
+    def asked(token):
+        before = unavailable(world), value(world, "apiserver_request_total", code="503", resource="deviceclasses")
+        for _ in range(3):
+            equal(world.ask("GET", CLASSES, user=None, headers={"Authorization": token} if token else None).status, 503, token)
+        return unavailable(world) - before[0], value(world, "apiserver_request_total", code="503", resource="deviceclasses") - before[1]
+    check(world.ask("GET", "/api/v1/namespaces/default/configmaps", user=None, headers={"Authorization": "Bearer token-bob"}).status in (200, 403), "bob is known")
+    with killed(world, "b"):
+        until(lambda: world.ask("GET", CLASSES).status == 503, "nobody has it")
+        equal([asked(token) for token in (None, "Basic eDp5", "Bearer nonsense", "Bearer token-bob")], [(0, 3), (0, 3), (0, 3), (3, 3)], "counted, answered with 503")
+
+
 def test_said_by_the_server(world):
     """MvproxyUnavailable: not for a 503 that a server says, such as that of an aggregated API without its server"""
     path = "/apis/apps/v1/namespaces/default/deployments"

@@ -15,3 +15,13 @@ bool back_is_stranger(const struct back *b, const struct http_head *request)
 {
     return b == NULL || request == NULL;
 }
+
+uint64_t back_bearer(const struct http_head *request)
+{
+    return http_head_find(request, HTTP_AUTHORIZATION) != NULL;
+}
+
+bool back_bearer_was_taken(const struct back *b, uint64_t bearer)
+{
+    return b != NULL && bearer != 0;
+}

@@ -45,30 +45,6 @@ static void identities(void)
     h2_close(&k);
 }
 
-/* The 403 of who shows no token is nobody's: it makes him known no more than it makes a connection his. */
-static void no_tokens(void)
-{
-    static const char *const values[] = {"Basic eDp5", "x", "Bearer", "Bearer ", "Bearer  x"};
-
-    for (size_t i = 0; i < ROWS(values); i++) {
-        static struct h2_kit k;
-        struct call c;
-
-        h2_open(&k);
-        h2_judge_bearer(&k, values[i], 403);
-        h2_call_init(&c, &k, "/x", values[i]);
-        ok(back_is_stranger(k.k.back, &c.head), "a stranger: %s", values[i]);
-        call_free(&c);
-        h2_judge_bearer(&k, "Bearer a", 403);
-        h2_call_init(&c, &k, "/x", "Bearer a");
-        ok(!back_is_stranger(k.k.back, &c.head), "who has a token is none");
-        ok(http_head_add_id(&c.head, c.arena, HTTP_AUTHORIZATION, SLICE_LIT("")) && back_is_stranger(k.k.back, &c.head),
-           "but with two of which one is empty");
-        call_free(&c);
-        h2_close(&k);
-    }
-}
-
 /* Whoever the server does not know shares nothing with anybody. */
 static void unauthorized(void)
 {
@@ -748,7 +724,6 @@ static void short_of_memory(void)
 int main(void)
 {
     identities();
-    no_tokens();
     unauthorized();
     long_head();
     early_answers();

@@ -6,6 +6,7 @@
 #include "unit/net/fixture.h"
 #include "unit/proxy/world.h"
 
+#define TOKEN "Authorization: Bearer t\r\n"
 #define MARKED " HTTP/1.1\r\nHost: k\r\nx-kubernetes-peer-proxied: true\r\n"
 
 static void open_with(struct world *w, const char *certificate)
@@ -89,13 +90,23 @@ static void nothing_to_refresh(void)
     world_close(&w);
 }
 
-/* The local server has come back without it, and its discovery was not read since. `unread`: nor can it be. */
-static void denied_here(bool unread)
+/*
+ * The local server has come back without it, and its discovery was not read since. `unread`: nor can it be. `token`:
+ * what the server has said of it before, or 0; who may be nobody does not count where it pages.
+ */
+static void denied_here(bool unread, unsigned token)
 {
     struct world w;
     struct side *c = open_served(&w);
 
-    say(c, "GET " JOBS MARKED "Authorization: Bearer t\r\n\r\n");
+    if (token != 0) {
+        say(c, "GET " PODS MARKED TOKEN "\r\n");
+        (void)has(conn(&w.local, 0), PODS);
+        say(conn(&w.local, 0), token == 401 ? "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"
+                                            : "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n");
+        (void)has(c, "\r\n\r\n");
+    }
+    say(c, "GET " JOBS MARKED TOKEN "\r\n");
     ok(has(conn(&w.local, 0), JOBS), "believed to be served here");
     say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno");
     ok(until(&w, world_waiting(&w)), "denied: looks again");
@@ -105,7 +116,8 @@ static void denied_here(bool unread)
     world_refreshed(&w);
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "),
        "not served, or not known: 503, and the other one may ask elsewhere");
-    is_double(world_metric(&w, "mvproxy_unavailable_requests_total", NULL), 1, "counted");
+    is_double(world_metric(&w, "mvproxy_unavailable_requests_total", NULL), token == 403, "counted: %u", token);
+    is_double(world_metric(&w, "mvproxy_resource_requests_total", NULL), token == 403, "among all: %u", token);
     is_u64(w.peers[0].n_conns, 0, "never sent on again");
     world_close(&w);
 }
@@ -170,8 +182,10 @@ int main(void)
     not_served();
     client_leaves();
     nothing_to_refresh();
-    denied_here(false);
-    denied_here(true);
+    denied_here(false, 403);
+    denied_here(true, 403);
+    denied_here(false, 401);
+    denied_here(false, 0);
     nobodys_verb();
     mark_of_anybody();
     return tap_end();

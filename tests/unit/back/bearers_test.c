@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is remembered of tokens, for how long, and of whom it is not. */
+#include "back/bearers.h"
+
+#include "back/claims.h"
+#include "base/clock.h"
+#include "unit/back/h2_kit.h"
+
+/* The 403 of who shows no token is nobody's: it makes him known no more than it makes a connection his. */
+static void no_tokens(void)
+{
+    static const char *const values[] = {"Basic eDp5", "x", "Bearer", "Bearer ", "Bearer  x"};
+
+    for (size_t i = 0; i < ROWS(values); i++) {
+        static struct h2_kit k;
+        struct call c;
+
+        h2_open(&k);
+        h2_judge_bearer(&k, values[i], 403);
+        h2_call_init(&c, &k, "/x", values[i]);
+        ok(back_is_stranger(k.k.back, &c.head), "a stranger: %s", values[i]);
+        call_free(&c);
+        h2_judge_bearer(&k, "Bearer a", 403);
+        h2_call_init(&c, &k, "/x", "Bearer a");
+        ok(!back_is_stranger(k.k.back, &c.head), "who has a token is none");
+        ok(http_head_add_id(&c.head, c.arena, HTTP_AUTHORIZATION, SLICE_LIT("")) && back_is_stranger(k.k.back, &c.head),
+           "but with two of which one is empty");
+        call_free(&c);
+        h2_close(&k);
+    }
+}
+
+/* An outage of ten minutes makes a stranger of everybody, and nobody uncounted; a day does. */
+static void tokens_taken(void)
+{
+    static const struct {
+        uint64_t after_s;
+        bool stranger, taken;
+    } rows[] = {{599, false, true}, {600, true, true}, {86399, true, true}, {86400, true, false}};
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        static struct h2_kit k;
+        struct call c;
+        uint64_t bearer;
+
+        h2_open(&k);
+        clock_fake(clock_us(), clock_wall_us());
+        settle(k.k.loop);
+        h2_call_init(&c, &k, "/x", "Bearer a");
+        bearer = back_bearer(&c.head);
+        ok(!back_bearer_was_taken(k.k.back, bearer), "nobody has taken it");
+        h2_judge_bearer(&k, "Bearer a", 401);
+        ok(!back_bearer_was_taken(k.k.back, bearer), "nor has who refuses it");
+        h2_judge_bearer(&k, "Bearer a", 200);
+        h2_judge_bearer(&k, "Bearer a", 503);
+        clock_fake(clock_us() + rows[i].after_s * 1000000, clock_wall_us());
+        settle(k.k.loop);
+        is_int(back_is_stranger(k.k.back, &c.head), rows[i].stranger, "a stranger, %zu", i);
+        is_int(back_bearer_was_taken(k.k.back, bearer), rows[i].taken, "taken, %zu", i);
+        ok(!back_bearer_was_taken(k.k.back, bearer + LIMIT_ACCEPTED_BEARERS), "no other one of its slot");
+        ok(!back_bearer_was_taken(k.k.back, 0), "nor none");
+        call_free(&c);
+        h2_close(&k);
+        clock_real();
+    }
+}
+
+int main(void)
+{
+    no_tokens();
+    tokens_taken();
+    return tap_end();
+}
