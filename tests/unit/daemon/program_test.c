@@ -178,7 +178,9 @@ static void starts(void)
                              *const none[MOST_ARGUMENTS] = {"--v=x"};
 
     is_int(run(arguments, NULL), 1, "a start that fails");
-    ok(has(errors, "\"Cannot start\" err=\"CA bundle none.crt: No such file or directory\"\n"), "why: %s", errors);
+    ok(has(errors,
+           "\"Cannot start\" err=\"command line: apiserver-ca-file: CA bundle none.crt: No such file or directory\"\n"),
+       "why: %s", errors);
     is_str(strstr(errors, "err=\"\""), NULL, "no empty line");
     (void)run(none, NULL);
     if (has(errors, "no configuration file"))
