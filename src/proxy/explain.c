@@ -274,12 +274,15 @@ static bool misses_peers(enum route_row row)
            row == ROUTE_ROW_NO_PEERS;
 }
 
-static const char *why_there(const struct explain_query *q, const struct route *r, bool answered)
+static const char *why_there(const struct proxy *p, const struct explain_query *q, const struct route *r, bool answered)
 {
     if (q->no_peers != NULL && misses_peers(r->row))
         return "The local server does not serve it, and peers cannot be asked.";
     if (r->action == ROUTE_HEAL && r->n_candidates > 0)
         return "The local server does not answer or only starts, and a live peer answers about discovery and schemas.";
+    if (r->action == ROUTE_DISCOVERY && r->n_candidates > 0 && !p->config->legacy_discovery)
+        return "The local server does not answer or only starts: who accepts the aggregated form and may read it gets "
+               "the merged document, and others 503, since legacy-discovery is off.";
     if (r->action == ROUTE_DISCOVERY)
         return "Who accepts the aggregated form and may read it gets the merged document; others get what the local "
                "server says, completed with what peers have where it is a document.";
@@ -328,7 +331,7 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         json_u64(&w, "status", 503);
         json_text(&w, "message", r.message);
     }
-    json_text(&w, "reason", why_there(q, &r, put_servers(&w, p, q, info, s, &r)));
+    json_text(&w, "reason", why_there(p, q, &r, put_servers(&w, p, q, info, s, &r)));
     json_text(&w, "noPeers", misses_peers(r.row) ? q->no_peers : NULL);
     json_text(&w, "identity", identity_of(p, q));
     json_text(&w, "unauthorized", why_unauthorized(p, q));

@@ -334,6 +334,12 @@ static void not_completed(void)
     w.fails_over = w.local_has_jobs = true;
     w.local_state = READINESS_UNREACHABLE;
     explains(&w, &q, "\"action\":\"local\"", "and while the local server is away");
+    q.target = "/apis";
+    world_init(&w, 1);
+    w.fails_over = w.local_has_jobs = true;
+    w.local_state = READINESS_UNREACHABLE;
+    explains(&w, &q, "and others 503, since legacy-discovery is off", "the merged document, and nothing else");
+    q.target = "/apis/batch";
     world_init(&w, 1);
     w.opts.legacy_discovery = w.unread_peers = true;
     explains(&w, &q, "\"action\":\"refuse\"", "legacy discovery while a peer has not been read");
