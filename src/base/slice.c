@@ -137,7 +137,7 @@ struct slice slice_u64_text(uint64_t v, char out[SLICE_U64_BYTES])
     return slice_of(out + at, SLICE_U64_BYTES - at);
 }
 
-static int hex_digit(char c)
+int slice_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -152,7 +152,7 @@ bool slice_hex_u64(struct slice s, uint64_t *value)
     if (s.n == 0 || s.n > 16)
         return false;
     for (size_t i = 0; i < s.n; i++) {
-        int d = hex_digit(s.p[i]);
+        int d = slice_hex_digit(s.p[i]);
 
         if (d < 0)
             return false;

@@ -72,6 +72,7 @@ bool slice_u64(struct slice s, uint64_t *value);
 /* The other way round: the text lies at the end of `out`. */
 enum { SLICE_U64_BYTES = 20 };
 struct slice slice_u64_text(uint64_t v, char out[SLICE_U64_BYTES]);
+int slice_hex_digit(char c); /* its value; -1: it is none */
 /* Plain hex digits only, at most 16. */
 bool slice_hex_u64(struct slice s, uint64_t *value);
 

@@ -61,14 +61,6 @@ static enum h1_body_event fail(struct h1_body *b, const char *why)
     return H1_BODY_ERROR;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /*
  * Much more framing than payload is work for nothing. The account is that of Go's net/http (since 1.21.5,
  * CVE-2023-39326): a body of single bytes is somebody's stream and passes; with fifteen leading zeros before each it
@@ -86,7 +78,7 @@ static bool in_proportion(struct h1_body *b)
 /* Digits of a chunk's size up to its CR. */
 static const char *read_size(struct h1_body *b, char c)
 {
-    int digit = hex_digit(c);
+    int digit = slice_hex_digit(c);
 
     if (digit >= 0) {
         if (b->digits++ >= MAX_SIZE_DIGITS)

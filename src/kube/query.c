@@ -3,21 +3,10 @@
 
 #include "kube/selector.h"
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 static bool escapes_well_formed(struct slice s)
 {
     for (size_t i = 0; i < s.n; i++)
-        if (s.p[i] == '%' && (s.n - i < 3 || hex_digit(s.p[i + 1]) < 0 || hex_digit(s.p[i + 2]) < 0))
+        if (s.p[i] == '%' && (s.n - i < 3 || slice_hex_digit(s.p[i + 1]) < 0 || slice_hex_digit(s.p[i + 2]) < 0))
             return false;
     return true;
 }
@@ -42,7 +31,7 @@ bool query_unescape(struct arena *a, struct slice s, bool plus, struct slice *ou
     }
     for (size_t i = 0; i < s.n; i++) {
         if (s.p[i] == '%') {
-            to[n++] = (char)(hex_digit(s.p[i + 1]) * 16 + hex_digit(s.p[i + 2]));
+            to[n++] = (char)(slice_hex_digit(s.p[i + 1]) * 16 + slice_hex_digit(s.p[i + 2]));
             i += 2;
         } else {
             to[n++] = plus && s.p[i] == '+' ? ' ' : s.p[i];

@@ -81,22 +81,14 @@ static bool is_padding(struct slice value)
     return n == value.n;
 }
 
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* Where the first of these characters stands, as it is or percent-encoded: who decodes takes it for a separator. */
 static size_t index_decoded(struct slice s, const char *separators)
 {
     for (size_t i = 0; i < s.n; i++) {
         int c = (unsigned char)s.p[i];
 
-        if (c == '%' && s.n - i > 2 && digit(s.p[i + 1]) >= 0 && digit(s.p[i + 2]) >= 0)
-            c = digit(s.p[i + 1]) * 16 + digit(s.p[i + 2]);
+        if (c == '%' && s.n - i > 2 && slice_hex_digit(s.p[i + 1]) >= 0 && slice_hex_digit(s.p[i + 2]) >= 0)
+            c = slice_hex_digit(s.p[i + 1]) * 16 + slice_hex_digit(s.p[i + 2]);
         if (c != '\0' && strchr(separators, c) != NULL)
             return i;
     }
