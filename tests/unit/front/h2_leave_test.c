@@ -82,10 +82,9 @@ static void later(struct kit *k, uint64_t ms)
         loop_run_once(k->w.loop, 10);
 }
 
-/* Nothing is asked any more, so that no stream tells that the rest is not taken. */
-static void test_takes_nothing(struct kit *k)
+/* A client that has stopped reading: what goes out from now on stays in the socket's queue. */
+static void open_unread(struct kit *k)
 {
-    k->w.opts.idle_timeout_ms = 20;
     k->w.opts.linger_timeout_ms = 10;
     front_update(k->w.front, &k->w.opts);
     kit_connect(k, false, true);
@@ -95,6 +94,13 @@ static void test_takes_nothing(struct kit *k)
     stream_pause(k->s, STREAM_PAUSE_LIMIT);
     clock_fake(clock_us(), clock_wall_us());
     ok(fill_kernels(k), "answered, and no more is taken than the kernels hold");
+}
+
+/* Nothing is asked any more, so that no stream tells that the rest is not taken. */
+static void test_takes_nothing(struct kit *k)
+{
+    k->w.opts.idle_timeout_ms = 20;
+    open_unread(k);
     later(k, 25);
     is_double(world_closed(&k->w, "idle_timeout"), 0, "who has asked is given time to read");
     later(k, 25);
@@ -109,15 +115,7 @@ static void open_unread_watch(struct kit *k)
     struct held *h;
 
     k->w.opts.body_timeout_ms = 20;
-    k->w.opts.linger_timeout_ms = 10;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, true);
-    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE);
-    kit_flush(k);
-    kit_settle(k);
-    stream_pause(k->s, STREAM_PAUSE_LIMIT);
-    clock_fake(clock_us(), clock_wall_us());
-    ok(fill_kernels(k), "no more is taken than the kernels hold");
+    open_unread(k);
     h = &k->held[k->n_held];
     kit_get(k, "/watch");
     kit_held(k, k->n_held + 1);
