@@ -119,8 +119,6 @@ void h2_client_close(struct h2_client *c, enum close_reason why, const char *det
     struct list_node *n;
     char text[160];
 
-    if (c->state == H2C_GONE)
-        return;
     must_hold(!c->in_session);
     (void)snprintf(text, sizeof(text), "%s", detail); /* it may be the stream's */
     move(c, H2C_GONE);
@@ -258,8 +256,6 @@ static void settle(struct h2_client *c)
 {
     if (c->broken == CLOSE_REASONS)
         take_input(c);
-    if (c->state == H2C_GONE)
-        return;
     if (!send_output(c) && c->broken == CLOSE_REASONS)
         return; /* the stream is broken, and says so itself */
     if (c->broken != CLOSE_REASONS)

@@ -200,6 +200,29 @@ static void paused(void)
     h2_close(&k);
 }
 
+/* Whoever has taken much and reads no further moves nothing large any more. */
+static void paused_after_much(void)
+{
+    static struct h2_kit k;
+    static struct call large, beside;
+    struct h2_conn *s;
+
+    h2_open(&k);
+    h2_call_send(&large, &k, "/large", NULL);
+    s = h2_conn(&k, 0);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
+    h2_bulk(s, s->asked[0].id, LIMIT_H2_BACK_WINDOW);
+    ok(run_until(k.k.loop, buf_len(&large.body) == LIMIT_H2_BACK_WINDOW), "much comes, and is taken");
+    back_pause(large.r);
+    h2_call_send(&beside, &k, "/beside", NULL);
+    (void)h2_asked(s, 1);
+    settle(k.k.loop);
+    is_u64(k.n_conns, 1, "no other connection is made beside one that is paused");
+    call_free(&large);
+    call_free(&beside);
+    h2_close(&k);
+}
+
 /* A safe request whose connection is lost, or is told that it was not looked at, goes out again: nobody notices. */
 static void lost(bool goaway)
 {
@@ -270,6 +293,7 @@ int main(void)
     switches("Bearer a");
     spread();
     paused();
+    paused_after_much();
     lost(true);
     lost(false);
     tokens();

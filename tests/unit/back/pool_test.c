@@ -182,6 +182,26 @@ static void busy(void)
     kit_close(&k);
 }
 
+/* The only connection serves no further request: whoever waits has another. */
+static void busy_until_closed(void)
+{
+    static struct kit k;
+    struct call a, b;
+
+    kit_open(&k, false, 1);
+    call_start(&a, &k, "GET", "/a");
+    ok(conn_has(kit_conn(&k, 0), "/a"), "the only connection");
+    call_start(&b, &k, "GET", "/b");
+    conn_say(&k.conns[0], "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello");
+    ok(call_is(&a, "head(200) end"), "its last answer");
+    ok(conn_has(kit_conn(&k, 1), "/b"), "the next request is sent on another one");
+    conn_say(&k.conns[1], OK5);
+    ok(call_is(&b, "head(200) end"), "and answered");
+    call_free(&a);
+    call_free(&b);
+    kit_close(&k);
+}
+
 static void idle_reaping(void)
 {
     static struct kit k;
@@ -429,6 +449,7 @@ int main(void)
     burst();
     surplus();
     busy();
+    busy_until_closed();
     idle_reaping();
     idle_at_different_times();
     suspected();
