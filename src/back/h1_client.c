@@ -383,8 +383,6 @@ static bool final_head(struct h1_client *c)
         return false;
     }
     request_responded(r);
-    if (!is_drained(c))
-        loop_timer_cancel(c->timer);
     if (!r->body_open)
         request_open_body(r);
     if (c->request != r)

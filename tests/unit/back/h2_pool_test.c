@@ -228,27 +228,33 @@ static void filling(void)
     h2_close(&k);
 }
 
-/* More than wait for all connections that may be made at once. */
+static bool all_asked(const struct h2_kit *k, size_t n)
+{
+    size_t asked = 0;
+
+    for (size_t i = 0; i < k->n_conns; i++)
+        asked += k->conns[i]->n_asked;
+    return asked == n;
+}
+
+/* More than wait for all connections that may be made at once; and more than these have room for afterwards. */
 static void burst(void)
 {
-    enum { N = 600 };
+    enum { N = 600, FULL = 3 * LIMIT_H2_BACK_STREAMS };
     static struct h2_kit k;
-    static struct call c[N];
-    size_t asked;
+    static struct call c[FULL + 1];
 
     h2_open(&k);
     k.max_streams = 1000;
     for (size_t i = 0; i < N; i++)
         h2_call_send(&c[i], &k, "/x", NULL);
-    ok(run_until(k.k.loop, ({
-                     asked = 0;
-                     for (size_t i = 0; i < k.n_conns; i++)
-                         asked += k.conns[i]->n_asked;
-                     asked == N;
-                 })),
-       "all are asked");
-    is_u64(k.n_conns, (N + LIMIT_H2_BACK_STREAMS - 1) / LIMIT_H2_BACK_STREAMS, "within our own limit of streams");
-    for (size_t i = 0; i < N; i++)
+    ok(run_until(k.k.loop, all_asked(&k, N)), "all are asked");
+    is_u64(k.n_conns, 3, "within our own limit of streams");
+    for (size_t i = N; i <= FULL; i++)
+        h2_call_send(&c[i], &k, "/x", NULL);
+    ok(run_until(k.k.loop, all_asked(&k, FULL + 1)), "more are asked");
+    is_u64(k.n_conns, 4, "where a connection is open as well");
+    for (size_t i = 0; i <= FULL; i++)
         call_free(&c[i]);
     h2_close(&k);
 }

@@ -136,6 +136,7 @@ static void leads_back(bool http2)
         call_send(&c);
         ok(call_is(&c, "failed: loop"), "refused, time %zu", i);
         carried(&k, i, true, NULL);
+        ok(conn_closed(&k.conns[i]), "and the connection closed");
         call_free(&c);
     }
     ok(origin_loops(k.origin), "known");
