@@ -205,10 +205,10 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
     struct h2_stream *st = stream_by(session, id);
 
     (void)flags;
+    (void)arg;
+    /* Of a stream that we have refused or reset nghttp2 shows no more, and opens the connection's window by itself. */
     if (st != NULL)
         h2_request_body(st, slice_of((const char *)data, n));
-    else if (nghttp2_session_consume_connection(session, n) != 0)
-        ((struct h2_conn *)arg)->no_memory = true;
     return 0;
 }
 
