@@ -32,6 +32,7 @@ void peer_free(struct peer *peer)
     mem_free(peer->id);
     mem_free(peer->hostname);
     mem_free(peer->holder);
+    mem_free(peer->other_holder);
     mem_free(peer);
 }
 
@@ -44,10 +45,11 @@ struct peer *peer_new(struct slice id, uint64_t now_ms)
     peer->id = mem_slicedup(id);
     peer->hostname = mem_strdup("");
     peer->holder = mem_strdup("");
+    peer->other_holder = mem_strdup("");
     peer->life = PEER_FORGOTTEN;
     peer->source = PEER_SOURCES;
     peer->known_ms = peer->seen_ms = now_ms;
-    if (peer->id != NULL && peer->hostname != NULL && peer->holder != NULL)
+    if (peer->id != NULL && peer->hostname != NULL && peer->holder != NULL && peer->other_holder != NULL)
         return peer;
     peer_free(peer);
     return NULL;

@@ -41,8 +41,10 @@ struct peer {
                                     renewTime before (0: unknown) */
     uint64_t duration_ms;        /* 0: no Lease */
     int64_t other_us;            /* renewTime of its other Lease, as last seen; 0: none seen */
-    uint64_t other_ms; /* since when the other Lease is renewed and the one in use is not; 0: that is not so */
-    bool lent;         /* the annotation's address was taken from the other Lease */
+    uint64_t other_ms;        /* since when the other Lease is renewed and the one in use is not; 0: that is not so */
+    char *other_holder;       /* "" if none was seen */
+    uint64_t other_holder_ms; /* since when that is known to hold it */
+    bool lent;                /* the annotation's address was taken from the other Lease */
     struct {
         char *host; /* NULL: no address from this source */
         unsigned port;

@@ -398,18 +398,32 @@ static bool is_other_lease(const struct peer *peer, const struct lease *l)
 }
 
 /*
- * Its other Lease is the one that counts now, and it has answered since that one is seen to be renewed: then it was
- * this process that did, and is no other one now.
+ * Its other Lease is the one that counts now, and it has answered since this process is seen to hold that one: then it
+ * was this process that did, and is no other one now.
  */
 static bool was_read(const struct peer *peer, const struct lease *l)
 {
-    return is_other_lease(peer, l) && peer->other_ms > 0 && peer->answered && peer->answered_ms > peer->other_ms;
+    return is_other_lease(peer, l) && slice_eq(slice_str(peer->other_holder), l->holder) && peer->answered &&
+           peer->answered_ms > peer->other_holder_ms;
+}
+
+/* Also who the other one's holder is tells that a process is there, before it is known which of the two is renewed. */
+static unsigned set_other_holder(struct peer *peer, struct slice holder, uint64_t now)
+{
+    bool known = peer->other_holder[0] != '\0';
+
+    if (!peer_set_text(&peer->other_holder, holder))
+        return 0;
+    peer->other_holder_ms = now;
+    return known ? PEER_CHANGED_RHYTHM : 0;
 }
 
 static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
 {
-    if (is_other_lease(peer, l))
+    if (is_other_lease(peer, l)) {
         peer->other_us = peer->renew_us;
+        (void)set_other_holder(peer, slice_str(peer->holder), now);
+    }
     (void)peer_set_text(&peer->holder, l->holder);
     peer->renew_us = l->renew_us;
     peer->duration_ms = l->has_duration && l->duration_s > 0 ? (uint64_t)l->duration_s * 1000 : 0;
@@ -499,8 +513,8 @@ void peers_lease(struct peers *p, const struct lease *l)
     what = set_hostname(p, peer, l->hostname_label);
     change = renewed(p, peer, l);
     what |= change;
-    /* One that is listed again says no less than before. */
-    if (change != 0 || l->advertise.n > 0 || !peer->lent) {
+    /* One that is listed again says no less than before, nor one that was renewed before the other one was. */
+    if (l->advertise.n > 0 || !peer->lent || (change != 0 && l->renew_us > peer->other_us)) {
         peer->lent = false;
         if (peer_set_annotation(peer, l->advertise, p->o.reach.changes) &&
             peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ANNOTATION))
@@ -539,8 +553,10 @@ enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct 
     struct peer *peer = peers_find(p, id);
     bool seen = peer != NULL && peer->other_us != 0, moved = seen && l->renew_us != peer->other_us;
 
-    if (peer != NULL)
+    if (peer != NULL) {
         peer->other_us = l->renew_us;
+        report(p, peer, set_other_holder(peer, l->holder, loop_now_ms(p->o.loop)));
+    }
     if (!moved)
         return seen && was_written(peer, which, l) ? PEERS_OTHER_WRITTEN : PEERS_OTHER_LEFT;
     if (peer->other_ms == 0) {

@@ -382,6 +382,80 @@ static void read_before_it_counts(void)
     ok(unknown_on_the_way_back(true) > 0, "and who was not is another process then");
 }
 
+/* The one of 1.26 says the address. Then an event of the other one comes late, with a renewal of before. */
+static void found_though_news_are_late(void)
+{
+    struct world w;
+    struct kube_server *b;
+    char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES], own[HOLDER_BYTES];
+    struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
+    struct kube_lease later = {.hostname = "cp-b", .holder = own, .duration_s = 3600};
+
+    name_in_126(older, holder);
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_pause_renewal(b, true);
+    (void)snprintf(own, sizeof(own), "%s_process-1", kube_id(b));
+    later.name = kube_id(b);
+    later.renew_us = clock_wall_us() - 10 * SECOND_US;
+    kube_put_lease(w.store, &later);
+    world_start(&w);
+    ok(world_ready(&w, 90000), "ready");
+    l.address = "10.0.0.2:6443";
+    l.renew_us = clock_wall_us();
+    kube_put_lease(w.store, &l);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "one of 1.26 says where it is");
+    later.renew_us = l.renew_us - 2 * SECOND_US;
+    kube_put_lease(w.store, &later);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_of(&w, b)->origin != NULL, "also when the other one was renewed before that");
+    later.renew_us = l.renew_us + SECOND_US;
+    kube_put_lease(w.store, &later);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_of(&w, b)->origin == NULL, "but not when it is renewed after that");
+    world_end(&w);
+}
+
+/* We come when both Leases are there, and ask before either is renewed. Then the one of 1.26 is, by `renewing`. */
+static unsigned unknown_after_both_were_seen(const char *renewing)
+{
+    struct world w;
+    struct kube_server *b;
+    char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES], again[HOLDER_BYTES];
+    struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
+    unsigned unknown = 0;
+
+    name_in_126(older, holder);
+    (void)snprintf(again, sizeof(again), "%s_%s", older, renewing);
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    kube_pause_renewal(b, true);
+    kube_sim(b)->delay_ms = 500;
+    world_start(&w);
+    sim_run_ms(w.loop, 100);
+    l.address = "10.0.0.2:6443";
+    l.renew_us = clock_wall_us() + 15 * SECOND_US;
+    kube_put_lease(w.store, &l);
+    ok(world_ready(&w, 90000) && world_peer_of(&w, b)->discovery_known, "read when both Leases were seen");
+    l.holder = again;
+    l.renew_us += 15 * SECOND_US;
+    kube_put_lease(w.store, &l);
+    for (unsigned ms = 0; ms < 2000; ms++) {
+        sim_run_ms(w.loop, 1);
+        unknown += !world_peer_of(&w, b)->discovery_known;
+    }
+    world_end(&w);
+    return unknown;
+}
+
+static void read_before_either_is_renewed(void)
+{
+    is_u64(unknown_after_both_were_seen("process-2"), 0,
+           "the first renewal of the process that was read is no restart");
+    ok(unknown_after_both_were_seen("process-3") > 0, "that of another one is");
+}
+
 /* All are back at 1.26, and what their later versions have left stays there for an hour, unrenewed. */
 static void all_the_way_back(void)
 {
@@ -429,7 +503,9 @@ int main(void)
     found_before_a_renewal();
     found_after_an_upgrade(true);
     found_after_an_upgrade(false);
+    found_though_news_are_late();
     read_before_it_counts();
+    read_before_either_is_renewed();
     all_the_way_back();
     return tap_end();
 }

@@ -616,6 +616,8 @@ static void was_found(void)
         {12020231, 19, "nor after a live one whose server hung"},
         {12597713, 19, "a second 404 was final though what the server serves could not be read in between"},
         {12097254, 19, "an address in the Lease of 1.26 was not news before its next renewal"},
+        {18526728, 19, "that address was given up for an earlier renewal of the other Lease"},
+        {16037359, 19, "the first renewal of a process that had been read looked like a restart"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
