@@ -117,11 +117,8 @@ void cluster_note_leases(struct cluster *c, bool fail)
 {
     uint64_t now = loop_now_ms(c->loop);
 
-    if (fail == c->leases_fail && c->leases_changed_ms > 0)
-        return;
     if (fail && (c->leases_behind_ms == 0 || now - c->leases_changed_ms >= TIMEOUT_PEER_UNKNOWN_MS))
         c->leases_behind_ms = now;
-    c->leases_fail = fail;
     c->leases_changed_ms = now;
 }
 

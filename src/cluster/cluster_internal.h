@@ -56,7 +56,6 @@ struct cluster {
     uint64_t leases_changed_ms;      /* since when the Leases are followed, or are not */
     uint64_t leases_behind_ms;       /* when the minute began in which unknown APIs may belong to unknown peers
                                         (cluster_collect.c) */
-    bool leases_fail;                /* they cannot be followed */
     struct loop_timer *patience;     /* fires when a time limit of cluster_collect() is over */
     bool peers_seen;                 /* cluster_peers_synced was true once */
     struct cluster_metrics metrics;
