@@ -551,12 +551,17 @@ uint64_t sim_etcd_lease_of(const struct sim_etcd *e, const char *key)
     return p == NULL ? 0 : p->lease;
 }
 
+void sim_etcd_drop_watches(struct sim_etcd *e)
+{
+    for (struct list_node *n = list_first(&e->watchers); n != NULL; n = list_next(&e->watchers, n))
+        sim_end(list_entry(n, struct watcher, node)->request);
+}
+
 /* Whoever hears it may end its watch and open another. */
 static void end_watches(struct sim_etcd *e, struct buf *line)
 {
     broadcast(e, line);
-    for (struct list_node *n = list_first(&e->watchers); n != NULL; n = list_next(&e->watchers, n))
-        sim_end(list_entry(n, struct watcher, node)->request);
+    sim_etcd_drop_watches(e);
 }
 
 void sim_etcd_compact(struct sim_etcd *e)

@@ -31,6 +31,8 @@ void sim_etcd_set_leader(struct sim_etcd *e, bool there);
 void sim_etcd_set_deaf(struct sim_etcd *e, bool deaf);
 /* Every open watch gets these bytes. */
 void sim_etcd_say(struct sim_etcd *e, const char *bytes);
+/* Every open watch is over, whole and without a word of why, as through a proxy that is restarted. */
+void sim_etcd_drop_watches(struct sim_etcd *e);
 /* Everything is answered with this; body NULL: no more. */
 void sim_etcd_answer(struct sim_etcd *e, unsigned status, const char *body);
 /* Requests to this path are refused, all others are not; NULL: none. */

@@ -484,6 +484,29 @@ static void memory(void)
     served_unref(second);
 }
 
+/* Whichever allocation fails is said at once: no result lacks a group/version that there was no room for. */
+static void each_allocation(void)
+{
+    struct served *s = large_world();
+    unsigned failures = 0, wrong = 0;
+    enum step last = STEP_FAILED;
+
+    for (uint64_t n = 1; last != STEP_DONE; n++) {
+        struct comparison *c = comparison_new(s, NULL);
+
+        mem_fail_nth(n);
+        while ((last = comparison_step(c, COMPARER_BUDGET)) == STEP_MORE)
+            continue;
+        mem_fail_nth(0);
+        failures += last == STEP_FAILED;
+        wrong += last == STEP_DONE && comparison_result(c)->gvs != GROUPS + 1;
+        comparison_free(c);
+    }
+    ok(failures > 2, "%u allocations, each may fail", failures);
+    is_u64(wrong, 0, "what is over is complete");
+    served_unref(s);
+}
+
 /* Who looks at the state, or scrapes, compares nothing himself. */
 static void readers(void)
 {
@@ -529,6 +552,7 @@ int main(void)
     large();
     stream();
     memory();
+    each_allocation();
     readers();
     return tap_end();
 }

@@ -11,7 +11,7 @@
 #include "net/loop.h"
 #include "sim/world.h"
 
-enum { MERGED_MS = 100, SOON_MS = 1000, RETRY_MS = 500, RETRIED_MS = 10500, MOST = 2000 };
+enum { MERGED_MS = 100, SOON_MS = 1000, RETRY_MS = 500, RETRIED_MS = 10500, ROUTED_MS = 30, MOST = 2000 };
 
 /* A peer whose document has changed: it was read, the merge is about to begin. */
 struct story {
@@ -260,7 +260,7 @@ static bool collect(void *arg, struct served_input *in)
 
     s->collects++;
     if (excluded == NULL)
-        tap_bail("no memory");
+        return false;
     (void)snprintf(s->excluded, sizeof(s->excluded), "example.com/v%u", s->changes);
     excluded[0] = slice_str(s->excluded);
     *in = (struct served_input){
@@ -435,6 +435,86 @@ static void asked_meanwhile(unsigned times)
     loop_free(l);
 }
 
+struct seen {
+    struct storm s;
+    uint64_t generation; /* of the last snapshot that was told */
+};
+
+static void see(void *arg)
+{
+    struct seen *s = arg;
+
+    s->generation = served_generation(publish_current(s->s.publish));
+}
+
+/* Allocations until the new snapshot is there, without its documents. */
+static uint64_t until_routed(struct seen *s)
+{
+    struct disco *disco = s->s.disco;
+    uint64_t calls = mem_calls();
+
+    s->s.disco = NULL; /* nothing is merged then */
+    change(&s->s);
+    sim_run_ms(s->s.loop, SOON_MS);
+    s->s.disco = disco;
+    return mem_calls() - calls;
+}
+
+/* The next allocation after these fails, of a change that is urgent or not. */
+static void routed_alone(struct seen *s, uint64_t n, bool urgent)
+{
+    uint64_t before = s->generation;
+
+    mem_fail_nth(n + 1);
+    s->s.changes++;
+    if (urgent)
+        publish_request_now(s->s.publish);
+    else
+        publish_request(s->s.publish);
+    sim_run_ms(s->s.loop, urgent ? 0 : ROUTED_MS);
+    mem_fail_nth(0);
+    ok(served_generation(publish_current(s->s.publish)) == before + 1 && s->generation == before + 1,
+       "no memory to begin the merge: %s the routing is another all the same, which is told",
+       urgent ? "at once" : "soon");
+    ok(!publish_settled(s->s.publish), "and its documents are to come");
+    sim_run_ms(s->s.loop, SOON_MS);
+    ok(publish_settled(s->s.publish) && served_merged(publish_current(s->s.publish), SERVED_V2) != NULL,
+       "a moment later they have");
+}
+
+static void told_of_routing(void)
+{
+    struct loop *l = loop_new(NULL);
+    struct metrics *m = metrics_new();
+    struct cluster_metrics counts;
+    struct seen s = {.s = {.loop = l, .disco = some_disco()}};
+    struct work_queue work;
+    struct publish_opts o = {.loop = l,
+                             .work = &work,
+                             .metrics = &counts,
+                             .collect = collect,
+                             .on_published = see,
+                             .on_documents = on_documents,
+                             .arg = &s};
+    uint64_t n;
+
+    work_queue_init(&work, l);
+    cluster_metrics_init(&counts, m);
+    s.s.publish = publish_new(&o);
+    change(&s.s);
+    sim_run_ms(l, SOON_MS);
+    n = until_routed(&s);
+    change(&s.s);
+    sim_run_ms(l, SOON_MS);
+    routed_alone(&s, n, false);
+    routed_alone(&s, n, true);
+    publish_free(s.s.publish);
+    work_queue_close(&work);
+    disco_unref(s.s.disco);
+    metrics_free(m);
+    loop_free(l);
+}
+
 int main(void)
 {
     without_memory();
@@ -448,5 +528,6 @@ int main(void)
     asked_meanwhile(0);
     asked_meanwhile(1);
     asked_meanwhile(3);
+    told_of_routing();
     return tap_end();
 }

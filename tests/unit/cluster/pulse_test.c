@@ -138,6 +138,81 @@ static void hangs_at_any_time(void)
     is_u64(seen, PHASES, "within two seconds, whenever it begins to hang");
 }
 
+/* What it serves may be other than before: when it falls silent, is back, or is another version, that is read at once.
+ */
+static void discovery_follows(void)
+{
+    struct world w;
+    struct changes *c = start(&w);
+    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    uint64_t before;
+
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, SOON_MS);
+    before = kube_discovery_requests(b);
+    is_u64(before, 2, "that it answers is no reason: /api and /apis were read once");
+    kube_forbid(b, "/version", 503);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(look(&w, 1).answers == PULSE_UNREACHABLE && kube_discovery_requests(b) > before, "it is silent: read");
+    before = kube_discovery_requests(b);
+    kube_forbid(b, NULL, 0);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(look(&w, 1).answers == PULSE_ANSWERS && kube_discovery_requests(b) > before, "it is back: read");
+    before = kube_discovery_requests(b);
+    kube_set_minor(b, 99);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(kube_discovery_requests(b) > before, "it is another version: read");
+    world_end(&w);
+    changes_free(c);
+}
+
+/* Its discovery is read, which fails if this answers with that status; 0: it does not. */
+static void read_with(struct world *w, struct kube_server *k, const char *forbidden, unsigned status)
+{
+    struct err err = {.text = ""};
+
+    kube_forbid(k, forbidden, status);
+    ok(cluster_refresh_server(w->cluster, "cp-b", &err) != NULL, "its discovery is asked for");
+    sim_run_ms(w->loop, SOON_MS);
+}
+
+static void shows(struct world *w, bool failing, const char *error, const char *what)
+{
+    struct cluster_server s = look(w, 1);
+
+    ok(s.failing == failing && s.error != NULL && strstr(s.error, error) != NULL, "%s: %s", what, s.error);
+}
+
+/* Of a server that answers its discovery's failure is shown, of one that does not why; when both are over, the last. */
+static void which_failure(void)
+{
+    struct world w;
+    struct changes *c = start(&w);
+    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(look(&w, 1).error == NULL && !look(&w, 1).failing, "no failure");
+    read_with(&w, b, "/api", 500);
+    sim_run_ms(w.loop, 40000);
+    shows(&w, true, "500", "it answers, and its discovery fails");
+    ok(look(&w, 1).answers == PULSE_ANSWERS && look(&w, 1).error_ms < 35000, "tried in vain lately");
+    read_with(&w, b, "/", 503);
+    shows(&w, true, "it answers 503", "it does not answer, which matters more");
+    read_with(&w, b, "/api", 500);
+    shows(&w, true, "500", "it answers again, its discovery still fails");
+    read_with(&w, b, NULL, 0);
+    shows(&w, false, "500", "all is well, that was the last failure");
+    read_with(&w, b, "/version", 503);
+    shows(&w, true, "it answers 503", "it does not answer");
+    read_with(&w, b, NULL, 0);
+    shows(&w, false, "it answers 503", "all is well, this was the last failure");
+    world_end(&w);
+    changes_free(c);
+}
+
 static uint64_t news(const struct changes *c)
 {
     const struct change *x;
@@ -571,6 +646,8 @@ int main(void)
     dies(SIM_HANG, false);
     hangs_at_any_time();
     upgraded();
+    discovery_follows();
+    which_failure();
     ages();
     leads_elsewhere();
     off();

@@ -404,6 +404,51 @@ static void reloads(void)
     end(&s);
 }
 
+static bool begins_anew(struct story *s)
+{
+    char text[512];
+
+    cluster_etcd_state(s->w.cluster, text, sizeof(text));
+    return strstr(text, "own record: starting") != NULL && publishing(s) == 0;
+}
+
+/* Nobody is told that a record is published of which etcd has not heard yet. */
+static void anew(void)
+{
+    struct story s;
+
+    begin(&s);
+    start(&s);
+    ok(!begins_anew(&s) && publishing(&s) == 1, "published");
+    s.w.opts.advertise = "10.0.0.12:7443";
+    cluster_update(s.w.cluster, &s.w.opts);
+    ok(begins_anew(&s), "another address: not yet");
+    sim_run_ms(s.w.loop, 100);
+    is_double(publishing(&s), 1, "now it is");
+    s.w.opts.n_etcd_servers = 0;
+    cluster_update(s.w.cluster, &s.w.opts);
+    s.w.opts.n_etcd_servers = 1;
+    cluster_update(s.w.cluster, &s.w.opts);
+    ok(begins_anew(&s), "etcd was switched off and on: not yet");
+    sim_run_ms(s.w.loop, 100);
+    is_double(publishing(&s), 1, "now it is again");
+    origin_unref(s.origin);
+    (void)sim_etcd_member(s.etcd, s.w.back, "10.0.1.2:2379");
+    s.origin = origin_new(s.w.back, &(struct origin_opts){.name = "etcd", .host = "10.0.1.2", .port = 2379});
+    cluster_update(s.w.cluster, &s.w.opts);
+    ok(begins_anew(&s), "another endpoint: not yet");
+    sim_run_ms(s.w.loop, 100);
+    is_double(publishing(&s), 1, "and there it is as well");
+    kube_stop(s.w.local, false);
+    sim_run_ms(s.w.loop, 30000);
+    ok(!begins_anew(&s) && publishing(&s) == 0, "the local server is away: left to expire");
+    sim_etcd_refuse(s.etcd, "/v3/lease/keepalive");
+    kube_start(s.w.local, 0);
+    sim_run_ms(s.w.loop, 12000);
+    ok(begins_anew(&s), "it is back, and etcd refuses: begun, and not said to be withheld");
+    end(&s);
+}
+
 static void memory(void)
 {
     struct story s;
@@ -459,6 +504,7 @@ int main(void)
     lost();
     first_retry();
     reloads();
+    anew();
     memory();
     return tap_end();
 }

@@ -227,6 +227,50 @@ static void silence(void)
     end(&s, 1);
 }
 
+/* Nor is a watch that is over taken for one that has nothing to say. */
+static void dropped(void)
+{
+    struct story s;
+
+    begin(&s, 1);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 10000);
+    is_u64(sim_etcd_watches(s.etcd), 1, "one watch");
+    sim_etcd_drop_watches(s.etcd);
+    sim_run_ms(s.w.loop, 2000);
+    is_u64(sim_etcd_watches(s.etcd), 1, "it was ended: there is another");
+    put_record(&s, s.b, "10.0.0.21", 6443, 3600);
+    sim_run_ms(s.w.loop, 100);
+    from(&s, "etcd", "which says what happens");
+    end(&s, 1);
+}
+
+/* A watch is as old as it may get when it says something just before it counts as silent: one look, and not another. */
+static void old_watch(void)
+{
+    struct story s;
+    uint64_t before;
+
+    begin(&s, 1);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 1000);
+    s.w.opts.advertise = ""; /* ours does not come in between */
+    cluster_update(s.w.cluster, &s.w.opts);
+    sim_run_ms(s.w.loop, 1000);
+    before = sim_etcd_ranges(s.etcd);
+    for (int i = 0; i < 8; i++) {
+        put_record(&s, s.b, "10.0.0.21", 6443, 3600);
+        sim_run_ms(s.w.loop, 29900);
+    }
+    is_u64(sim_etcd_ranges(s.etcd), before, "four minutes with a word each 29.9 s: nothing is read again");
+    s.members[0]->delay_ms = 3000;
+    put_record(&s, s.b, "10.0.0.21", 6443, 3600);
+    sim_run_ms(s.w.loop, 20000);
+    is_u64(sim_etcd_ranges(s.etcd), before + 1, "then it is, once, however slowly");
+    is_u64(sim_etcd_watches(s.etcd), 1, "and watched");
+    end(&s, 1);
+}
+
 static void garbage(void)
 {
     static const char *const lines[] = {
@@ -635,6 +679,8 @@ int main(void)
     refused_records();
     compaction();
     silence();
+    dropped();
+    old_watch();
     garbage();
     not_etcd();
     one_kind_fails();

@@ -173,6 +173,67 @@ static void documents(void)
     served_unref(one);
 }
 
+/* What is otherwise in one thing is another. */
+static void differ(const struct served *s, const struct served_input *in)
+{
+    struct served_input others[] = {*in, *in, *in, *in, *in, *in, *in, *in, *in, *in, *in, *in};
+
+    others[0].n_peers = 1;
+    others[1].n_excluded = 1;
+    others[2].n_undiscovered = 0;
+    others[3].peers_enabled = true;
+    others[4].leases_synced = true;
+    others[5].behind = true;
+    others[6].local_refused = true;
+    others[7].local_id = "b";
+    others[8].local_host = "b";
+    others[9].local_etag[SERVED_APIS] = SLICE_LIT("z");
+    others[10].local_etag[SERVED_CORE] = SLICE_LIT("z");
+    others[11].local_release = 1;
+    for (size_t i = 0; i < ROWS(others); i++)
+        ok(!served_is(s, &others[i]), "difference %zu", i);
+}
+
+/* Arrays end where they are said to: what stands behind them, here what nobody could copy, is not read. */
+static void as_long_as_said(void)
+{
+    static const struct slice nowhere = {(const char *)(uintptr_t)8, SIZE_MAX / 2};
+    struct served_peer peers[] = {{.id = "apiserver-b"}, {.id = "apiserver-c"}, {.id = (const char *)(uintptr_t)8}};
+    struct slice excluded[] = {SLICE_LIT("a/v1"), SLICE_LIT("b/v1"), nowhere};
+    struct served_gv gvs[] = {{SLICE_LIT("a"), SLICE_LIT("v1")}, {nowhere, nowhere}};
+    struct served_input in = {.local_id = "a",
+                              .local_etag = {SLICE_LIT("x"), SLICE_LIT("y")},
+                              .peers = peers,
+                              .n_peers = 2,
+                              .excluded = excluded,
+                              .n_excluded = 2,
+                              .undiscovered = gvs,
+                              .n_undiscovered = 1};
+    struct served *s = served_new(&in);
+
+    ok(s != NULL && served_n_peers(s) == 2, "copied");
+    if (s == NULL)
+        return;
+    ok(served_is(s, &in), "the same again is the same");
+    differ(s, &in);
+    excluded[0] = SLICE_LIT("c/v1");
+    ok(!served_is(s, &in), "another that is excluded is not");
+    excluded[0] = SLICE_LIT("a/v1");
+    excluded[1] = SLICE_LIT("c/v1");
+    ok(!served_is(s, &in), "another that is excluded is not");
+    excluded[1] = SLICE_LIT("b/v1");
+    gvs[0].version = SLICE_LIT("v2");
+    ok(!served_is(s, &in), "nor another that is not discovered");
+    gvs[0].version = SLICE_LIT("v1");
+    for (size_t i = 0; i < 2; i++) {
+        peers[i].drained = true;
+        ok(!served_is(s, &in), "nor another peer");
+        peers[i].drained = false;
+    }
+    ok(served_is(s, &in), "as it was");
+    served_unref(s);
+}
+
 static void no_memory(void)
 {
     struct disco *local = make_disco(BATCH);
@@ -211,6 +272,7 @@ int main(void)
     syncing();
     undiscovered();
     documents();
+    as_long_as_said();
     no_memory();
     return tap_end();
 }
