@@ -136,8 +136,6 @@ void h1_client_idle(struct h1_client *c)
 
 void h1_client_close(struct h1_client *c, enum close_reason why, const char *detail)
 {
-    if (c->state == CONN_GONE)
-        return;
     if (c->stream != NULL) {
         stream_charge_input(c->stream, NULL);
         stream_close(c->stream, STREAM_CLOSE_NOW);
@@ -308,7 +306,6 @@ static void complete(struct h1_client *c)
     r->trailers = *h1_body_trailers(&c->body);
     c->request = NULL;
     stream_charge_input(c->stream, NULL);
-    h1_body_reset(&c->body);
     loop_timer_cancel(c->timer);
     if (reusable && r->state == REQUEST_ABANDONED)
         request_refund(r);

@@ -16,12 +16,6 @@ static struct h2_call *call_of(nghttp2_session *session, int32_t id)
     return id == 0 ? NULL : nghttp2_session_get_stream_user_data(session, id);
 }
 
-/* The owner may have dropped the origin, and with it the connection, in a call from here. */
-static bool is_gone(const struct h2_client *c)
-{
-    return c->state == H2C_GONE;
-}
-
 /* Go's servers open two windows with each read, and read by as little as 512 bytes. */
 enum { UPDATES_PER_FRAME = 8, BYTES_PER_UPDATE = 128 };
 
@@ -41,8 +35,6 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
     struct h2_client *c = arg;
 
     (void)session;
-    if (is_gone(c))
-        return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (h2_frame_is_cheap(hd) && !is_due(c, hd) && h2_client_rate_exceeded(c, &c->control, LIMIT_H2_CONTROL_FRAMES))
         h2_client_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, CLOSE_FLOOD, "too many frames that carry nothing");
     return 0;
@@ -93,8 +85,6 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     bool ended = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
     struct h2_call *call = call_of(session, frame->hd.stream_id);
 
-    if (is_gone(c))
-        return NGHTTP2_ERR_CALLBACK_FAILURE;
     switch (frame->hd.type) {
     case NGHTTP2_HEADERS:
         if (call != NULL)
@@ -116,7 +106,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     default:
         break;
     }
-    return is_gone(c) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    return 0;
 }
 
 static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int code, void *arg)
@@ -142,7 +132,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
         h2_client_note_broken(c, CLOSE_NO_MEMORY, "out of memory");
     if (call != NULL)
         h2_call_data(call, slice_of((const char *)data, n));
-    return is_gone(c) ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    return 0;
 }
 
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)

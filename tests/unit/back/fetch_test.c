@@ -160,6 +160,16 @@ static void request_text(void)
     is_str(conn_take(s), want, "with Host and body");
     conn_say(s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     ok(run_until(k.loop, g.calls > 0) && g.ok, "done");
+    o = opts_of(&k);
+    o.fields = &(struct http_field){SLICE_LIT("Host"), SLICE_LIT("kubernetes"), HTTP_HOST};
+    o.n_fields = 1;
+    if (fetch_start(k.back, k.loop, &o, on_done, &g) == NULL)
+        tap_bail("no memory");
+    ok(conn_has(s, "\r\n\r\n"), "another");
+    is_str(conn_take(s), "GET /x HTTP/1.1\r\nHost: kubernetes\r\nAccept-Encoding: identity\r\n\r\n",
+           "with the Host that it names");
+    conn_say(s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    ok(run_until(k.loop, g.calls > 1) && g.ok, "done");
     got_free(&g);
     kit_close(&k);
 }

@@ -146,6 +146,15 @@ static void unknown_bearers(void)
         call_free(&c);
     }
     is_u64(k.n_conns, 1, "on one HTTP/1.1 connection");
+    k.auto_reply = OK5;
+    call_init(&c, &k, "GET", "/x");
+    c.opts.http2 = BACK_HTTP2_SAME_BEARER;
+    if (!http_head_add_id(&c.head, c.arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer good")))
+        tap_bail("no memory");
+    call_send(&c);
+    ok(call_is(&c, "head(200) end"), "one that is taken there");
+    ok(!back_is_stranger(k.back, &c.head), "is known then");
+    call_free(&c);
     kit_close(&k);
 }
 
@@ -183,6 +192,24 @@ static void not_for_h2(void)
     }
     is_u64(k.n_conns, 1, "on one HTTP/1.1 connection");
     ok(buf_has(&k.conns[0].got, "GET /x HTTP/1.1"), "which it is");
+    kit_close(&k);
+}
+
+/* Nor what goes there without TLS: no ALPN could tell what the server speaks. */
+static void not_without_tls(void)
+{
+    static struct kit k;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    k.auto_reply = OK5;
+    call_init(&c, &k, "GET", "/x");
+    c.opts.http2 = BACK_HTTP2_SHARED;
+    c.opts.with_cert = true;
+    call_send(&c);
+    ok(call_is(&c, "head(200) end"), "plain text is HTTP/1.1");
+    is_u64(k.n_conns, 1, "at once");
+    call_free(&c);
     kit_close(&k);
 }
 
@@ -735,6 +762,7 @@ int main(void)
     early_answers();
     unknown_bearers();
     not_for_h2();
+    not_without_tls();
     filling();
     burst();
     http1_server();

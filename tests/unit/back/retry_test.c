@@ -135,6 +135,10 @@ int main(void)
     for (size_t i = 0; i < ROWS(answers); i++)
         ok(retry_is_harmless(answers[i].method, false, answers[i].sent) == answers[i].harmless, "Retry-After: %s",
            answers[i].name);
+    for (unsigned why = BACK_FAIL_CONNECT; why <= BACK_FAIL_LOOP; why++)
+        is_int(retry_server_is_lost((enum back_failure)why),
+               why == BACK_FAIL_CONNECT || why == BACK_FAIL_UNANSWERED || why == BACK_FAIL_LOOP, "server lost: %s",
+               back_failure_name((enum back_failure)why));
     ok(!retry_is_harmless(HTTP_GET, true, true), "Retry-After: an upgrade");
     ok(retry_is_harmless(HTTP_GET, true, false), "Retry-After: an upgrade that was not sent");
     return tap_end();
