@@ -210,6 +210,12 @@ static bool is_choice(const char *choices, struct slice v)
     return false;
 }
 
+static bool no_memory(struct buf *errors)
+{
+    buf_append_str(errors, "out of memory\n");
+    return false;
+}
+
 static bool set_text(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
 {
     struct slice copy;
@@ -224,8 +230,10 @@ static bool set_text(struct config *c, const struct option *o, const struct conf
         return false;
     }
     copy = arena_copy(c->arena, s->values[0]);
+    if (copy.p == NULL)
+        return no_memory(errors); /* what it was stays: the whole is checked all the same */
     FIELD_OF(c, o, const char *) = copy.p;
-    return copy.p != NULL;
+    return true;
 }
 
 static bool is_below_zero(struct slice text)
@@ -326,7 +334,7 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
     struct config_place *places = arena_zalloc(c->arena, (n + count_items(s) + 1) * sizeof(*places));
 
     if (v == NULL || places == NULL)
-        return false;
+        return no_memory(errors);
     for (size_t i = 0; i < n; i++) {
         contract(old != NULL);
         v[i] = old[i];
@@ -347,7 +355,7 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
             }
             copy = arena_copy(c->arena, item);
             if (copy.p == NULL)
-                return false;
+                return no_memory(errors);
             places[n] = s->places[i];
             v[n++] = copy.p;
         }

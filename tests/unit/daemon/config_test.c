@@ -449,6 +449,47 @@ static void test_print_mdoc(void)
     free(text);
 }
 
+/* Each value is the first for which there is no memory, at some width. */
+static bool is_said(size_t width, uint64_t nth, bool *loaded)
+{
+    struct config *c;
+    struct buf errors;
+    static char text[256 << 10];
+    bool said;
+    int w = (int)width;
+
+    (void)snprintf(text, sizeof(text),
+                   "tls-cert-file: %0*d\ntls-private-key-file: %0*d\napiserver-ca-file: %0*d\n"
+                   "requestheader-allowed-names: [%0*d, %0*d]\n",
+                   w, 1, w, 2, w, 3, w, 4, w, 5);
+    write_file(text);
+    buf_init(&errors, 1 << 20);
+    if (!buf_append_char(&errors, '\n'))
+        tap_bail("memory");
+    mem_fail_nth(nth);
+    c = config_load(path, NULL, 0, &errors);
+    mem_fail_nth(0);
+    *loaded = c != NULL;
+    config_free(c);
+    said = buf_append_char(&errors, '\0') && strstr(buf_slice(&errors).p, "out of memory\n") != NULL;
+    buf_free(&errors);
+    return said;
+}
+
+/* It is refused then, and the rest is looked at all the same. */
+static void test_no_memory(void)
+{
+    for (size_t width = 1; width < 40000; width += 1000) {
+        bool loaded = false;
+        uint64_t nth = 0;
+
+        while (!loaded && nth++ < 100)
+            if (is_said(width, nth, &loaded) == loaded)
+                break;
+        ok(loaded && nth > 5, "width %zu, allocation %llu", width, (unsigned long long)nth);
+    }
+}
+
 int main(void)
 {
     (void)snprintf(path, sizeof(path), "/tmp/mvproxy-config-test-%ld", (long)getpid());
@@ -462,6 +503,7 @@ int main(void)
     test_restart_needed();
     test_table();
     test_print_mdoc();
+    test_no_memory();
     (void)unlink(path);
     return tap_end();
 }
