@@ -43,7 +43,7 @@ struct reload {
     struct plan plan;
     struct loop_timer *due;       /* SIGHUP */
     struct loop_timer *second;    /* what is done in a turn of its own */
-    uint64_t ended_ms;            /* the last one; 0: none */
+    uint64_t ended_ms;            /* the last one */
     struct local_trial *trial;    /* NULL: none is under way */
     struct trust_trial *peers;    /* likewise */
     struct reload_result *result; /* of the one under way, or the last; NULL: there was none */
@@ -335,7 +335,7 @@ void reload_request(struct app *a)
     uint64_t next = r->ended_ms + TIMEOUT_RELOAD_DISTANCE_MS, now = loop_now_ms(a->loop);
 
     if (!loop_timer_pending(r->due))
-        loop_timer_set(r->due, r->ended_ms == 0 || next <= now ? 0 : next - now);
+        loop_timer_set(r->due, next <= now ? 0 : next - now);
 }
 
 struct reload *reload_new(struct app *a)

@@ -154,7 +154,7 @@ static bool load_egress(const struct config *c, struct trust *out, struct buf *e
 static char *read_text(const char *path, struct err *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    char *text = mem_alloc(LIMIT_PEM_BYTES + 1);
+    char *text = mem_alloc(LIMIT_PEM_BYTES + 1), *exact;
     size_t n = 0;
     ssize_t got = -1;
 
@@ -169,7 +169,8 @@ static char *read_text(const char *path, struct err *err)
         return NULL;
     }
     text[n++] = '\0';
-    return mem_realloc(text, n);
+    exact = mem_realloc(text, n);
+    return exact == NULL ? text : exact;
 }
 
 /* The text of a bundle, "" without one; NULL with an error. */

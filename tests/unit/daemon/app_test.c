@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a whole process starts: with sockets of its own or inherited ones, what it waits for, and what it tells whom. */
+#include "daemon/app.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "daemon/app_state.h"
+#include "daemon/drain.h"
+#include "lib/folder.h"
+#include "lib/tap.h"
+#include "unit/daemon/process.h"
+
+enum { STEP_MS = 50, INHERITED_FD = 3, MOST_BEATS = 100 };
+
+#define BASE PROCESS_TLS PROCESS_REST
+
+static char config[2048];
+
+/* ---- sockets ---- */
+
+/* On a port of loopback that is told. */
+static int take_port(unsigned *port)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET};
+    socklen_t n = sizeof(addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(fd, (struct sockaddr *)&addr, n) != 0 || listen(fd, 8) != 0 ||
+        getsockname(fd, (struct sockaddr *)&addr, &n) != 0)
+        tap_bail("cannot listen");
+    *port = ntohs(addr.sin_port);
+    return fd;
+}
+
+static void hand_over(int fd)
+{
+    char text[16];
+
+    if (fd != INHERITED_FD && (dup2(fd, INHERITED_FD) < 0 || close(fd) != 0))
+        tap_bail("dup2");
+    (void)snprintf(text, sizeof(text), "%d", (int)getpid());
+    (void)setenv("LISTEN_PID", text, 1);
+    (void)setenv("LISTEN_FDS", "1", 1);
+}
+
+static void hand_nothing_over(void)
+{
+    (void)unsetenv("LISTEN_PID");
+    (void)unsetenv("LISTEN_FDS");
+}
+
+/* ---- a run ---- */
+
+static struct {
+    struct app *app;
+    struct loop_timer *timer;
+    unsigned steps;
+    uint64_t v;
+} run;
+
+/* A reload by signal, and once it is over the end. */
+static void on_step(void *arg)
+{
+    char text[sizeof(config) + 8];
+
+    (void)arg;
+    if (run.steps++ == 0) {
+        (void)snprintf(text, sizeof(text), "%sv: 1\n", config);
+        folder_write("mvproxy.yaml", text);
+        (void)raise(SIGHUP);
+    }
+    run.v = run.app->config->v;
+    if (run.v == 1 || run.steps == MOST_BEATS)
+        (void)raise(SIGTERM);
+    else
+        loop_timer_set(run.timer, STEP_MS);
+}
+
+static void runs(void)
+{
+    struct app *a;
+    unsigned port;
+
+    (void)close(take_port(&port));
+    (void)snprintf(config, sizeof(config), BASE "control-socket: \"\"\nadmin-bind-address: 127.0.0.1:%u\n", port);
+    a = process_start(config);
+    is_str(process_told(), "", "nothing is told before it runs");
+    run.app = a;
+    run.timer = loop_timer_new(a->loop, on_step, NULL);
+    loop_timer_set(run.timer, STEP_MS);
+    is_int((int)metric_value(a->reload_ok), 1, "what it starts with is in force");
+    ok(metric_value(a->reload_time) > 1e9 && metric_value(a->config_hash) > 0, "since when, and which");
+    is_int(app_run(a), 0, "told to end");
+    is_u64(run.v, 1, "after a reload");
+    is_u64(process_said("\"Started\" version=\"1\" config=\"mvproxy.yaml\" hostname=\"cp-a\""), 1, "said at the start");
+    is_u64(process_said("\"Listening\" address=\"127.0.0.1\""), 1, "where clients are served");
+    (void)snprintf(config, sizeof(config), "\"Listening\" address=\"127.0.0.1:%u\" for=\"admin\"", port);
+    is_u64(process_said(config), 1, "where it is watched");
+    is_u64(process_said("for=\"mvproxyctl\""), 0, "no control socket");
+    is_u64(process_said("\"Peers cannot be used"), 1, "what is lacking");
+    is_u64(process_said("\"Stopped\" why=\"drained\""), 1, "said at the end");
+    ok(strncmp(process_told(), "READY=1\nSTATUS=Starting\n", 24) == 0, "ready at once");
+    loop_timer_free(run.timer);
+    app_free(a);
+}
+
+/* A status of its own when it ends by itself. */
+static void on_failure(void *arg)
+{
+    struct app *a = arg;
+
+    (void)snprintf(a->failed, sizeof(a->failed), "no address");
+    drain_begin(a);
+}
+
+static void fails(void)
+{
+    struct app *a = process_start(BASE PROCESS_QUIET "etcd-servers: [http://127.0.0.1:1]\n");
+    struct loop_timer *t = loop_timer_new(a->loop, on_failure, a);
+
+    loop_timer_set(t, 0);
+    is_int(app_run(a), 1, "it ends by itself");
+    is_u64(process_said("\"Cannot start\" err=\"no address\""), 1, "why");
+    loop_timer_free(t);
+    app_free(a);
+}
+
+/* ---- the heartbeat ---- */
+
+static void beats(void)
+{
+    struct app *a;
+
+    (void)setenv("WATCHDOG_USEC", "400000", 1);
+    a = process_start(BASE PROCESS_QUIET);
+    process_beat(a);
+    ok(strstr(process_told(), "WATCHDOG=1\n") != NULL, "the watchdog hears of it");
+    process_pass(a, 350);
+    ok(strstr(process_told(), "WATCHDOG=1\n") != NULL, "in time");
+    ok(strncmp(a->status, "Not ready: ", 11) == 0, "the status: %s", a->status);
+    a->status[0] = '\0';
+    a->phase = APP_DELAYING;
+    process_beat(a);
+    is_str(a->status, "", "not when it is told to stop");
+    app_free(a);
+    (void)unsetenv("WATCHDOG_USEC");
+    a = process_start(BASE PROCESS_QUIET);
+    process_beat(a);
+    ok(strstr(process_told(), "WATCHDOG") == NULL, "there is none");
+    app_free(a);
+}
+
+/* ---- inherited sockets ---- */
+
+static unsigned beats_until_accepting(struct app *a)
+{
+    unsigned n = 0;
+
+    for (; a->held_beats > 0 && n < MOST_BEATS; n++) {
+        process_beat(a);
+    }
+    return n;
+}
+
+static void inherits(void)
+{
+    struct app *a;
+    unsigned port, n;
+
+    hand_over(take_port(&port));
+    a = process_start(BASE PROCESS_QUIET);
+    ok(a->inherited && front_port(a->front) == port, "the socket is used");
+    is_u64(a->held_beats, 60, "nobody is accepted yet");
+    n = beats_until_accepting(a);
+    ok(n <= 10, "the process before it is gone: for ten beats at most (%u)", n);
+    is_u64(process_said("Accepting connections from the inherited socket"), 1, "then it is said");
+    is_str(strstr(process_told(), "READY=1"), NULL, "the manager was told before");
+    app_free(a);
+    hand_nothing_over();
+}
+
+/* While the process before it has the admin listener. */
+static void takes_over(void)
+{
+    struct app *a;
+    unsigned port, admin_port;
+    struct loop_timer *t;
+    int admin;
+
+    hand_over(take_port(&port));
+    admin = take_port(&admin_port);
+    (void)snprintf(config, sizeof(config), BASE "control-socket: \"\"\nadmin-bind-address: 127.0.0.1:%u\n", admin_port);
+    a = process_start(config);
+    ok(a->admin == NULL && a->admin_waits, "its address is waited for");
+    is_u64(process_said("The admin listener waits for the process before this one"), 1, "said");
+    for (int i = 0; i < 15; i++)
+        process_beat(a);
+    is_u64(a->held_beats, 45, "nobody is accepted so long");
+    a->ready_later = true;
+    (void)close(admin);
+    process_beat(a);
+    ok(a->admin != NULL && !a->admin_waits, "it is free");
+    is_u64(process_said("\"Listening\" address=\"127.0.0.1:"), 1, "said");
+    (void)process_told();
+    ok(beats_until_accepting(a) <= 10, "then it accepts soon");
+    ok(strstr(process_told(), "READY=1\nSTATUS=Took over\n") != NULL && !a->ready_later, "and is ready");
+    t = loop_timer_new(a->loop, on_failure, a);
+    a->held_beats = 60;
+    a->admin_waits = true;
+    loop_timer_set(t, 0);
+    process_listen();
+    (void)app_run(a);
+    ok(strstr(process_told(), "READY=1") == NULL, "whose start waits for that is not ready");
+    loop_timer_free(t);
+    app_free(a);
+    hand_nothing_over();
+}
+
+/* ---- what does not start ---- */
+
+static void refuses(void)
+{
+    unsigned port;
+    int fd = take_port(&port);
+    struct app *a;
+
+    (void)snprintf(config, sizeof(config), BASE "control-socket: \"\"\nadmin-bind-address: 127.0.0.1:%u\n", port);
+    ok(process_try(config) == NULL, "the admin listener's address is taken");
+    ok(strstr(process_errors(), "admin-bind-address: ") != NULL && strstr(process_errors(), "in use") != NULL,
+       "why: %s", process_errors());
+    (void)snprintf(config, sizeof(config),
+                   PROCESS_TLS PROCESS_QUIET "hostname-override: cp-a\nbind-address: 127.0.0.1:%u\n", port);
+    a = process_start(config);
+    ok(a->address_waits[0] != '\0', "a taken address of clients is waited for: %s", a->address_waits);
+    is_u64(process_said("\"Listening\""), 0, "not said before");
+    app_free(a);
+    (void)close(fd);
+    hand_over(take_port(&port));
+    (void)snprintf(config, sizeof(config), BASE PROCESS_QUIET "apiserver: https://127.0.0.1:%u\n", port);
+    ok(process_try(config) == NULL, "it would ask itself");
+    ok(strstr(process_errors(), "is this proxy itself: let kube-apiserver listen on another address") != NULL,
+       "why: %s", process_errors());
+    hand_nothing_over();
+    (void)close(INHERITED_FD);
+    process_use_pair("bad");
+    ok(process_try(BASE PROCESS_QUIET) == NULL, "no certificate");
+    ok(strstr(process_errors(), "mvproxy.yaml:1:1: tls-cert-file: certificate server.crt") != NULL, "why: %s",
+       process_errors());
+    process_use_pair("good");
+    folder_write("a-file", "");
+    (void)snprintf(config, sizeof(config), BASE "admin-bind-address: \"\"\ncontrol-socket: %s/a-file\n", folder());
+    ok(process_try(config) == NULL, "a control socket in place of a file");
+    ok(strstr(process_errors(), "control-socket: ") != NULL, "why: %s", process_errors());
+}
+
+static void is_named(void)
+{
+    char host[256] = "";
+    struct app *a = process_start(PROCESS_TLS PROCESS_QUIET "bind-address: 127.0.0.1\nsecure-port: 0\n");
+
+    (void)gethostname(host, sizeof(host) - 1);
+    is_str(a->hostname, host, "by the machine");
+    app_free(a);
+}
+
+int main(void)
+{
+    process_prepare();
+    runs();
+    fails();
+    beats();
+    inherits();
+    takes_over();
+    refuses();
+    is_named();
+    process_finish();
+    return tap_end();
+}
