@@ -43,8 +43,8 @@ static bool take_list(struct config_setting *s, const struct yaml_node *list, st
 
     for (const struct yaml_node *item = list->first; item != NULL; item = item->next)
         n++;
-    values = arena_alloc(a, (n + 1) * sizeof(*values));
-    places = arena_alloc(a, (n + 1) * sizeof(*places));
+    values = arena_alloc(a, n * sizeof(*values));
+    places = arena_alloc(a, n * sizeof(*places));
     if (values == NULL || places == NULL)
         return complain(errors, list, s->key, "out of memory");
     for (const struct yaml_node *item = list->first; item != NULL; item = item->next) {

@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <openssl/crypto.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -45,6 +47,17 @@ static void make_files(void)
     folder_enter();
     folder_write("good.yaml", BASE);
     folder_write("wrong.yaml", BASE "nonsense: 1\n");
+}
+
+/* ---- the service's user ---- */
+
+static struct passwd service;
+static bool has_service;
+
+/* In place of the C library's: nobody, or who runs this, is the service's user where a test says so. */
+struct passwd *getpwnam(const char *name)
+{
+    return has_service && strcmp(name, "mvproxy") == 0 ? &service : NULL;
 }
 
 /* ---- the process ---- */
@@ -171,6 +184,30 @@ static void listings(void)
     ok(run(version, "/dev/full") == 1, "a disc that is full");
 }
 
+/* The service has to read the configuration, too. */
+static void closed(void)
+{
+    static const char *const arguments[MOST_ARGUMENTS] = {"--config", "closed.yaml", "-t"};
+    char file[256];
+    const char *const whole[MOST_ARGUMENTS] = {"--config", file, "-t"};
+
+    has_service = true;
+    service = (struct passwd){.pw_name = (char[]){"nobody"},
+                              .pw_uid = geteuid() == 0 ? 65534 : geteuid(),
+                              .pw_gid = geteuid() == 0 ? 65534 : getegid()};
+    folder_write("closed.yaml", BASE);
+    (void)snprintf(file, sizeof(file), "%s/closed.yaml", folder());
+    if (chmod("closed.yaml", 0) != 0 || chmod(folder(), 0755) != 0)
+        tap_bail("chmod");
+    is_int(run(whole, NULL), 1, "a file that the service cannot read");
+    has_service = false;
+    if (geteuid() == 0) {
+        ok(has(errors, "closed.yaml: the user mvproxy, as whom the service runs, cannot read it (Permission denied)"),
+           "why: %s", errors);
+        is_int(run(arguments, NULL), 0, "no such user");
+    }
+}
+
 /* What a start says goes into the log. */
 static void starts(void)
 {
@@ -251,6 +288,7 @@ int main(void)
     make_files();
     table();
     listings();
+    closed();
     starts();
     port_taken();
     serves();

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "admin/health.h"
+#include "base/changes.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/expiry.h"
@@ -214,21 +215,40 @@ static char level_of_tell(struct app *a)
     return level;
 }
 
+/* Of the changes, the latest first. */
+static void happened(const struct app *a, size_t n, const char *want, const char *name)
+{
+    const struct change *c = changes_at(a->changes, false, 0);
+
+    is_str(c == NULL ? NULL : c->text, want, "%s: for people", name);
+    ok(n == 0 || changes_at(a->changes, false, n - 1) != NULL, "%s: so many", name);
+    ok(changes_at(a->changes, false, n) == NULL, "%s: and no more", name);
+}
+
 static void levels(void)
 {
-    struct app a = {.phase = APP_SERVING};
+    struct app a = {.phase = APP_SERVING, .changes = changes_new(), .hostname = (char[]){"cp-a"}};
 
     faults[0] = "not asked yet";
     is_int(level_of_tell(&a), 'I', "not ready yet at the very start");
+    happened(&a, 0, NULL, "the start");
     faults[0] = "it does not answer";
     is_int(level_of_tell(&a), 'W', "not ready a moment later");
+    happened(&a, 1, "this mvproxy is not ready: it does not answer", "not ready");
     faults[0] = "it still does not";
     is_int(level_of_tell(&a), 'I', "said once");
+    happened(&a, 1, "this mvproxy is not ready: it does not answer", "still not");
     faults[0] = NULL;
     is_int(level_of_tell(&a), 'I', "ready");
+    happened(&a, 2, "this mvproxy is ready again", "ready");
+    peers++;
+    is_int(level_of_tell(&a), 'I', "ready, and something else is new");
+    happened(&a, 2, "this mvproxy is ready again", "still ready");
     faults[0] = "gone";
     is_int(level_of_tell(&a), 'W', "no longer ready");
+    happened(&a, 3, "this mvproxy is not ready: gone", "once more");
     faults[0] = NULL;
+    changes_free(a.changes);
 }
 
 static void manager(struct app *a)
