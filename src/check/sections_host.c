@@ -31,7 +31,7 @@ enum {
     "PrivateUsers=no in a drop-in of the unit, or mvproxy.socket; or choose another"
 #define SYSCTL_EXAMPLE "set it as contrib/examples/sysctl.conf does, then restart mvproxy"
 
-/* Below /proc. False: it is not there, or may not be read. */
+/* Below /proc. False: it is not there, may not be read, or is empty. */
 static bool read_file(const struct scene *s, const char *name, char out[FILE_BYTES])
 {
     char path[256];
@@ -44,7 +44,7 @@ static bool read_file(const struct scene *s, const char *name, char out[FILE_BYT
     if (fd >= 0)
         close(fd);
     out[n < 0 ? 0 : n] = '\0';
-    return n >= 0;
+    return n > 0;
 }
 
 /* ---- descriptors ---- */

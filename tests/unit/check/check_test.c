@@ -2,6 +2,9 @@
 /* Which sections are looked at, in which order, and which are not for want of what an earlier one should have found. */
 #include "check/check.h"
 
+#include <json-c/json.h>
+#include <stdio.h>
+
 #include "check/sections.h"
 #include "lib/tap.h"
 
@@ -14,7 +17,16 @@ static struct {
 static unsigned freed;
 static struct config config;
 
-/* ---- in place of the sections and check/scene.c ---- */
+static struct unit unit; /* what is told of it */
+static char asked[256], user[256];
+
+/* ---- in place of check/unit.c, the sections and check/scene.c ---- */
+
+void unit_read(const char *systemctl, const char *proc, pid_t pid, struct unit *out)
+{
+    (void)snprintf(asked, sizeof(asked), "%s %s %ld", systemctl, proc, (long)pid);
+    *out = unit;
+}
 
 static void section(struct scene *s, enum check_section which, const char *name)
 {
@@ -31,6 +43,7 @@ bool section_elsewhere(struct scene *s)
 void section_configuration(struct scene *s)
 {
     section(s, CHECK_CONFIGURATION, "configuration");
+    (void)snprintf(user, sizeof(user), "%s", s->user == NULL ? "nobody" : s->user);
     s->config = facts.config ? &config : NULL;
 }
 
@@ -103,8 +116,44 @@ static const struct {
      FILES LOCAL "identity and Leases\nok identity\n\npeers\nok peers\n\n" REST "Everything is well: 7 checks.\n"},
 };
 
+/* Whose service it is: of the process that answers, or of the unit that would be started. */
+static void units(void)
+{
+    static const struct {
+        const char *name, *proc, *unit_user;
+        bool runs, loaded;
+        pid_t pid;
+        const char *asked, *user;
+    } cases[] = {
+        {"before a start", NULL, "mvproxy", false, true, 0, "systemctl /proc 0", "mvproxy"},
+        {"another /proc", "/host/proc", "mvproxy", false, true, 7, "systemctl /host/proc 0", "mvproxy"},
+        {"a unit of root's", NULL, "", false, true, 0, "systemctl /proc 0", "root"},
+        {"no unit", NULL, "mvproxy", false, false, 0, "systemctl /proc 0", "own"},
+        {"a process", NULL, "mvproxy", true, true, 7, "systemctl /proc 7", "own"},
+        {"one whose pid is not known", NULL, "mvproxy", true, true, 0, "", "own"},
+    };
+
+    for (size_t i = 0; i < ROWS(cases); i++) {
+        struct json_object *status = cases[i].runs ? json_object_new_object() : NULL;
+        const struct check_opts o = {
+            .systemctl = "systemctl", .proc = cases[i].proc, .status = status, .pid = cases[i].pid, .user = "own"};
+        struct findings *f = findings_new();
+
+        asked[0] = '\0';
+        facts.config = false;
+        unit = (struct unit){.loaded = cases[i].loaded};
+        (void)snprintf(unit.user, sizeof(unit.user), "%s", cases[i].unit_user);
+        check_run(&o, f);
+        is_str(asked, cases[i].asked, "%s: asked", cases[i].name);
+        is_str(user, cases[i].user, "%s: as whom it runs", cases[i].name);
+        findings_free(f);
+        json_object_put(status);
+    }
+}
+
 int main(void)
 {
+    units();
     for (size_t i = 0; i < ROWS(rows); i++) {
         const struct check_opts o = {.before = true};
         struct findings *f = findings_new();

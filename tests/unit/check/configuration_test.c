@@ -19,6 +19,8 @@ enum { ROOM = 1 << 16 };
 #define WELL(n) "\nEverything is well: " n " checks.\n"
 /* A process that is nowhere: its command line cannot be known. */
 #define STATUS(more) "{\"pid\":0,\"config\":{\"file\":\"good.yaml\"" more "}}"
+/* What a process says of an option that somebody gave. */
+#define HAS(name, value) "{\"name\":\"" name "\",\"value\":\"" value "\",\"origin\":\"x\"}"
 
 static char folder[] = "/tmp/configuration_test.XXXXXX";
 
@@ -100,6 +102,20 @@ static const struct {
     {"a wrong file and other values", "wrong.yaml", NULL, STATUS(""), "[]", NULL, false,
      "XX wrong.yaml:10:1: nonsense: unknown option\n    what to do: take it out (mvproxy --help names those that there "
      "are)\n\n1 wrong, 0 to be looked at, 0 well.\n"},
+    {"a process whose file is gone", NULL, NULL, "{\"pid\":0,\"config\":{\"file\":\"gone.yaml\"}}",
+     "[" HAS("tls-cert-file", "c") "," HAS("tls-private-key-file", "k") "," HAS("apiserver-ca-file", "a") "," HAS(
+         "bind-address",
+         "10.0.0.9") "," HAS("hostname-override",
+                             "cp-a") "," HAS("peer-ca-file",
+                                             "p") "," HAS("proxy-client-cert-file",
+                                                          "f") "," HAS("proxy-client-key-file",
+                                                                       "g") "," HAS("requestheader-client-ca-file",
+                                                                                    "r") ",{\"name\":\"v\",\"value\":"
+                                                                                         "\"of no "
+                                                                                         "origin\",\"origin\":\"\"}]",
+     NULL, false,
+     "XX gone.yaml is not there; what follows is about what the process has\n    what to do: put it back (mvproxyctl "
+     "config has every value): neither a reload nor a start works without it\n\n1 wrong, 0 to be looked at, 0 well.\n"},
     {"a process without a file", NULL, "good.yaml", "{\"config\":{\"file\":null}}", NULL, NULL, false,
      "XX tls-cert-file: is required: give kube-apiserver's serving certificate\n"},
 };

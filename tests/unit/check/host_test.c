@@ -101,7 +101,7 @@ static void remove_machine(void)
 #define MEMORY "ok memory is enough for what clients may make the process hold (1000 MiB)\n"
 
 static struct buf out;
-static const char *apiserver = "https://127.0.0.1:6443";
+static const char *apiserver = "https://127.0.0.1:6443", *admin;
 static const char *const *balancers;
 static uint64_t of_unit;
 static bool has_unit, binds_low;
@@ -115,7 +115,8 @@ static void look(const char *const *addresses, uint64_t port, bool runs, uint64_
                        .max_client_memory = clients,
                        .tls_cert_file = "",
                        .proxy_protocol_from = balancers,
-                       .apiserver = apiserver};
+                       .apiserver = apiserver,
+                       .admin_bind_address = admin};
     struct check_opts opts = {.before = !runs, .proc = root, .pid = runs ? 7 : 0};
     struct scene s = {.opts = &opts,
                       .config = &c,
@@ -160,6 +161,7 @@ static void files(void)
          "!! net.core.somaxconn is 4095: when clients come back all at once, those behind it wait for seconds\n"
          "    what to do: set it as contrib/examples/sysctl.conf does, then restart mvproxy\n" PORTS MEMORY},
         {"a queue that is not told", "sys/net/core/somaxconn", NULL, 6443, DESCRIPTORS PORTS MEMORY},
+        {"a file without text", "sys/net/core/somaxconn", "", 6443, DESCRIPTORS PORTS MEMORY},
         {"the port before", "7/limits", "Max open files 712 1 files\n", 32767, DESCRIPTORS QUEUE PORTS MEMORY},
         {"the port behind", "7/limits", "Max open files 712 1 files\n", 61000, DESCRIPTORS QUEUE PORTS MEMORY},
         {"the first port", "7/limits", "Max open files 712 1 files\n", 32768,
@@ -348,6 +350,30 @@ static void addresses(void)
     ok(has("are free"), "free, IPv6: %s", out.p);
 }
 
+static void admin_address(void)
+{
+    static const char *const nobody[] = {"127.0.0.1", NULL};
+    static const char *const free_ones[] = {NULL, "", "nonsense"};
+    char text[64], want[128];
+    unsigned port = 0;
+    int fd = taken(AF_INET, &port);
+
+    (void)snprintf(text, sizeof(text), "127.0.0.1:%u", port);
+    (void)snprintf(want, sizeof(want), "XX admin-bind-address: %s: Address already in use\n", text);
+    admin = text;
+    look(nobody, 0, false, 0);
+    ok(has(want) && !has("are free"), "another process has it: %s", out.p);
+    (void)close(fd);
+    look(nobody, 0, false, 0);
+    ok(!has("admin-bind-address") && has("are free"), "nobody has it: %s", out.p);
+    for (size_t i = 0; i < ROWS(free_ones); i++) {
+        admin = free_ones[i];
+        look(nobody, 0, false, 0);
+        ok(!has("admin-bind-address") && has("are free"), "none, %zu: %s", i, out.p);
+    }
+    admin = NULL;
+}
+
 /* Before the start the unit counts, and not the limit of whoever asks. */
 static void unit_limits(void)
 {
@@ -419,6 +445,7 @@ int main(void)
     place();
     headers();
     addresses();
+    admin_address();
     unit_limits();
     low_ports();
     is_u64(descriptors_open(), descriptors, "all files are closed");
