@@ -231,7 +231,7 @@ static void succeeds(void)
 
 static void asks_local(void)
 {
-    struct reload_result *r;
+    struct reload_result *r, *next;
     struct origin *local;
 
     start();
@@ -256,8 +256,10 @@ static void asks_local(void)
     is_str(a->reload_refused, "", "nothing is refused any more");
     world.no_memory = false;
     r = begin(ELSEWHERE);
+    next = reload_begin(a);
     end(); /* while it is asked */
     reload_result_unref(r);
+    reload_result_unref(next);
 }
 
 static void asks_peers(void)
@@ -478,6 +480,22 @@ static void ends_meanwhile(void)
 
 /* ---- no memory ---- */
 
+static void no_timers(void)
+{
+    struct reload *r = NULL;
+    uint64_t nth = 1;
+
+    start();
+    for (; r == NULL && nth < 10; nth++) {
+        mem_fail_nth(nth);
+        r = reload_new(a);
+        mem_fail_nth(0);
+    }
+    ok(r != NULL && nth > 3, "two timers");
+    reload_free(r);
+    end();
+}
+
 static void without_memory(void)
 {
     uint64_t nth = 1, calls = 0;
@@ -524,6 +542,7 @@ int main(void)
     in_turn();
     by_signal();
     ends_meanwhile();
+    no_timers();
     without_memory();
     process_finish();
     return tap_end();
