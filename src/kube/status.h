@@ -20,7 +20,8 @@ struct status {
 #define STATUS_REROUTED "The request was already rerouted by a peer and the requested resource is not served here"
 #define STATUS_SYNCING "The proxy has not yet loaded what the API servers serve, please try again"
 #define STATUS_PEER_UNKNOWN                                                                                            \
-    "The requested resource is not served here and a live peer has not been asked yet, please try again"
+    "The requested resource is not served here, and a peer that may serve it, or the Leases that name the peers, "     \
+    "cannot be read now or have not been read yet, please try again"
 #define STATUS_SERVERS_AWAY "None of the API servers that serve the requested resource can be reached, please try again"
 #define STATUS_NO_PEER_CONFIG "The requested resource is served by a peer, but peer proxying is not configured"
 #define STATUS_LOCAL_FAILED "Error while proxying request to the local apiserver"

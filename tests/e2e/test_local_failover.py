@@ -48,6 +48,19 @@ def served_by(answer):
     return answer.header("X-Mvproxy-Served-By")
 
 
+def test_unknown(world):
+    """who has come since the Leases could not be read is not known: what nobody has may be his, and the answer says why"""
+    world.sim.kill_server("a")
+    away(world)
+
+    def held_back():
+        answer = world.ask("GET", "/apis/foo.example.com/v1/bars")
+        return answer.status == 503 and "or the Leases that name the peers, cannot be read now" in answer.json()["message"]
+
+    until(held_back, "it to be said")
+    back(world)
+
+
 def test_killed(world):
     """kill -9: reads, writes, tokens, custom resources and every method are served, from the first request on"""
     world.sim.kill_server("a")
