@@ -453,7 +453,7 @@ static void completed(void *arg, bool done)
 
     (void)done;
     if (j->heal->result == LEGACY_FAILED)
-        log_v(2, "Discovery of the server relayed without what others have", LS("path", j->info.path),
+        log_v(3, "Discovery of the server relayed without what others have", LS("path", j->info.path),
               LU("bytes", buf_len(&j->kept)));
     if (j->heal->result == LEGACY_HEALED)
         answer(j);

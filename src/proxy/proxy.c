@@ -114,7 +114,7 @@ static bool authenticate(struct job *j)
         j->summary.user = j->authn.user.name;
     if (j->authn.kind != AUTHN_REFUSED)
         return true;
-    log_v(2, "Unauthorized", LT("client", client->address), LT("why", j->authn.why));
+    log_v(3, "Unauthorized", LT("client", client->address), LT("why", j->authn.why));
     job_refuse(j, 401, STATUS_UNAUTHORIZED);
     return false;
 }

@@ -288,6 +288,17 @@ def test_all_places(world):
         client.close()
 
 
+def test_refused_certificates(world):
+    """requests with a certificate that nobody has signed: at the usual verbosity the log has their audit lines, which are limited"""
+    proxy = world.proxies["a"]
+    mark = proxy.log_mark()
+    with world.client(user="foreign") as client:
+        for _ in range(200):
+            equal(client.ask("GET", MAPS).status, 401, "status")
+    check(proxy.log_contains("Audit", mark), "no audit line")
+    check(not proxy.log_contains('"Unauthorized" client=', mark), "another line", proxy.tail())
+
+
 def test_log_stays_short(world):
     """at the usual verbosity no flood writes more than a few lines"""
     lines = world.proxies["a"].log().splitlines()
