@@ -192,7 +192,6 @@ static void takes_over(void)
 {
     struct app *a;
     unsigned port, admin_port;
-    struct loop_timer *t;
     int admin;
 
     hand_over(take_port(&port));
@@ -212,16 +211,44 @@ static void takes_over(void)
     (void)process_told();
     ok(beats_until_accepting(a) <= 10, "then it accepts soon");
     ok(strstr(process_told(), "READY=1\nSTATUS=Took over\n") != NULL && !a->ready_later, "and is ready");
-    t = loop_timer_new(a->loop, on_failure, a);
-    a->held_beats = 60;
-    a->admin_waits = true;
+    app_free(a);
+    hand_nothing_over();
+}
+
+/* What is told when it begins to run, and ends at once. */
+static bool is_ready_at_once(struct app *a)
+{
+    struct loop_timer *t = loop_timer_new(a->loop, on_failure, a);
+    bool ready;
+
     loop_timer_set(t, 0);
     process_listen();
     (void)app_run(a);
-    ok(strstr(process_told(), "READY=1") == NULL, "whose start waits for that is not ready");
+    ready = strstr(process_told(), "READY=1\nSTATUS=Starting\n") != NULL;
     loop_timer_free(t);
     app_free(a);
+    return ready;
+}
+
+/* The manager is to keep the process before it for so long. */
+static void tells_later(void)
+{
+    unsigned port, admin_port;
+    int admin, fd;
+
+    hand_over(take_port(&port));
+    ok(is_ready_at_once(process_start(BASE PROCESS_QUIET)), "held back, but for a while only");
+    hand_over(take_port(&port));
+    admin = take_port(&admin_port);
+    (void)snprintf(config, sizeof(config), BASE "control-socket: \"\"\nadmin-bind-address: 127.0.0.1:%u\n", admin_port);
+    ok(!is_ready_at_once(process_start(config)), "while the process before it is there");
+    (void)close(admin);
     hand_nothing_over();
+    fd = take_port(&port);
+    (void)snprintf(config, sizeof(config),
+                   PROCESS_TLS PROCESS_QUIET "hostname-override: cp-a\nbind-address: 127.0.0.1:%u\n", port);
+    ok(!is_ready_at_once(process_start(config)), "while its address is taken");
+    (void)close(fd);
 }
 
 /* ---- what does not start ---- */
@@ -279,6 +306,7 @@ int main(void)
     beats();
     inherits();
     takes_over();
+    tells_later();
     refuses();
     is_named();
     process_finish();
