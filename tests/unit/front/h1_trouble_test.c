@@ -399,6 +399,39 @@ static void test_slow_last_answer(struct world *w)
     is_double(world_closed(w, "client_request"), 1, "an ordinary end");
 }
 
+/* What the kernels do not hold is with us when the answer ends, and not so much that its producer would wait. */
+static void test_last_answer_read_late(struct world *w)
+{
+    enum { LINGER_MS = 150, SOME = 16 << 10 };
+    static char piece[4 << 10];
+    struct client c;
+    size_t before;
+    uint64_t end;
+
+    w->opts.linger_timeout_ms = LINGER_MS;
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /x HTTP/1.0\r\nHost: h\r\n\r\n");
+    world_handled(w, 1);
+    stream_pause(c.s, STREAM_PAUSE_LIMIT);
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CLOSE, 0});
+    world_settle(w);
+    before = front_memory(w->front);
+    while (front_memory(w->front) < before + SOME && !exchange_congested(w->x)) {
+        exchange_body(w->x, slice_of(piece, sizeof(piece)));
+        loop_run_once(w->loop, 0);
+    }
+    ok(!exchange_congested(w->x), "some of the last answer waits");
+    end = clock_us();
+    respond_end(w);
+    loop_run_once(w->loop, 0);
+    stream_resume(c.s, STREAM_PAUSE_LIMIT);
+    is_int(client_ended(&c), CLIENT_EOF, "its client reads it while we linger");
+    ok(world_empty(w), "over");
+    ok(clock_us() - end >= 2 * LINGER_MS * 1000 - 5000, "and has as long again for the end of it");
+    client_close(&c, STREAM_CLOSE_NOW);
+}
+
 /* ---- upgrades ---- */
 
 static void on_tunnel(struct stream *s, enum stream_event ev, void *arg)
@@ -603,6 +636,7 @@ static const struct world_story stories[] = {
     {"the rest dripping and not reading", test_rest_dripping_and_not_reading},
     {"dripping and reading", test_dripping_and_reading},
     {"slow last answer", test_slow_last_answer},
+    {"last answer, read late", test_last_answer_read_late},
     {"upgrade", test_upgrade},
     {"refusals", test_refusals},
     {"timeouts", test_timeouts},

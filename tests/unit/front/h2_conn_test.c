@@ -4,7 +4,9 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
+#include "http/h2_fields.h"
 #include "lib/tap.h"
 
 /* ---- requests and answers ---- */
@@ -549,6 +551,103 @@ static void test_trailer_behind_long_head(struct kit *k)
     is_int(r->status, 200, "and not refused");
 }
 
+/* ---- long targets ---- */
+
+static void append_frame(struct buf *b, unsigned type, unsigned flags, struct slice payload)
+{
+    const unsigned char head[9] = {0,
+                                   (unsigned char)(payload.n >> 8),
+                                   (unsigned char)payload.n,
+                                   (unsigned char)type,
+                                   (unsigned char)flags,
+                                   0,
+                                   0,
+                                   0,
+                                   1};
+
+    buf_append(b, slice_of((const char *)head, sizeof(head)));
+    buf_append(b, payload);
+}
+
+/* A GET for "/aaa…" of so many bytes, as the first request of a connection. */
+static void ask_for_long_target(struct kit *k, size_t bytes)
+{
+    enum { MOST = 128 << 10, FRAME = 16 << 10 };
+    static char target[MOST];
+    static unsigned char block[MOST];
+    nghttp2_nv nva[] = {h2_nv(SLICE_LIT(":method"), SLICE_LIT("GET")), h2_nv(SLICE_LIT(":scheme"), SLICE_LIT("https")),
+                        h2_nv(SLICE_LIT(":authority"), SLICE_LIT("h")),
+                        h2_nv(SLICE_LIT(":path"), slice_of(target, bytes))};
+    nghttp2_hd_deflater *deflater;
+    struct buf b;
+    ssize_t n;
+
+    memset(target, 'a', sizeof(target));
+    target[0] = '/';
+    if (nghttp2_hd_deflate_new(&deflater, 4096) != 0)
+        tap_bail("no memory");
+    n = nghttp2_hd_deflate_hd(deflater, block, sizeof(block), nva, ROWS(nva));
+    nghttp2_hd_deflate_del(deflater);
+    if (n <= 0)
+        tap_bail("the head does not fit");
+    buf_init(&b, 1 << 20);
+    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    for (size_t at = 0; at < (size_t)n; at += FRAME) {
+        size_t left = (size_t)n - at, piece = left < FRAME ? left : FRAME;
+
+        append_frame(&b, at == 0 ? NGHTTP2_HEADERS : NGHTTP2_CONTINUATION,
+                     (at == 0 ? NGHTTP2_FLAG_END_STREAM : 0) | (piece == left ? NGHTTP2_FLAG_END_HEADERS : 0),
+                     slice_of((const char *)block + at, piece));
+    }
+    kit_connect(k, true, false);
+    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    buf_free(&b);
+}
+
+static bool is_refused(void *arg)
+{
+    return world_metric(&((struct kit *)arg)->w, "mvproxy_front_refusals_total", "414") > 0;
+}
+
+static void test_long_targets(struct kit *k)
+{
+    k->w.opts.max_head_bytes = 1 << 20;
+    front_update(k->w.front, &k->w.opts);
+    ask_for_long_target(k, LIMIT_TARGET_BYTES);
+    ok(kit_held(k, 1), "a target that is as long as it may be");
+    is_u64(exchange_request(k->held[0].x)->target.n, LIMIT_TARGET_BYTES, "arrives");
+    kit_disconnect(k);
+    ask_for_long_target(k, LIMIT_TARGET_BYTES + 1);
+    ok(kit_until(k, is_refused, k), "one byte more is answered with 414");
+    is_int((int)k->n_held, 1, "and goes nowhere");
+}
+
+/* ---- a body that comes slowly ---- */
+
+static void test_dripping_body(struct kit *k)
+{
+    static const unsigned char byte[] = {0, 0, 1, 0, 0, 0, 0, 0, 1, 'x'}; /* DATA on stream 1 */
+
+    k->w.opts.body_timeout_ms = 20;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, false);
+    clock_fake(clock_us(), clock_wall_us());
+    k->hold_bodies = true;
+    kit_ask(k, "POST", "/x", "h", NULL, 50);
+    kit_held(k, 1);
+    for (int i = 0; i < 6 && k->held[0].gone == 0; i++) {
+        kit_later(k, 15);
+        kit_raw(k, byte, sizeof(byte));
+        kit_settle(k);
+    }
+    is_int(k->held[0].gone, 0, "a body of which some comes now and then goes on");
+    is_u64(k->held[0].body, 6, "and is given");
+    for (int i = 0; i < 20 && k->held[0].gone == 0; i++)
+        kit_later(k, 15);
+    ok(kit_has(&k->held[0].told, "gone(request body stalled)"), "until none comes any more");
+    clock_real();
+}
+
 static const struct kit_story stories[] = {
     {"request", test_request},
     {"multiplex", test_multiplex},
@@ -567,6 +666,8 @@ static const struct kit_story stories[] = {
     {"upload", test_upload},
     {"download", test_download},
     {"slow stream", test_slow_stream},
+    {"long targets", test_long_targets},
+    {"dripping body", test_dripping_body},
     {"stuck client", test_stuck_client},
 };
 

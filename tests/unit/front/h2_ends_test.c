@@ -226,14 +226,6 @@ static void test_stall_on_busy_connection(struct kit *k)
     is_int(k->held[0].gone, 0, "and the other request goes on");
 }
 
-/* Timers fire in real time, and what they find is judged by a clock that the test turns. */
-static void later(struct kit *k, uint64_t ms)
-{
-    clock_fake(clock_us() + ms * 1000, clock_wall_us());
-    for (int i = 0; i < 10; i++)
-        loop_run_once(k->w.loop, 10);
-}
-
 static bool is_told_to_go_on(void *arg)
 {
     return ((struct req *)arg)->interim == 100;
@@ -252,12 +244,12 @@ static void test_continue_awaited(struct kit *k)
     r = kit_ask(k, "POST", "/x", "h", "expect: 100-continue\n", 5);
     kit_held(k, 1);
     for (int i = 0; i < 3 && k->held[0].gone == 0; i++)
-        later(k, 20);
+        kit_later(k, 20);
     is_int(k->held[0].gone, 0, "a body that the client may not send yet");
     exchange_interim(k->held[0].x, kit_head(&k->held[0], 100, NULL, NULL));
     ok(kit_until(k, is_told_to_go_on, r), "now it may");
     for (int i = 0; i < 50 && k->held[0].gone == 0; i++)
-        later(k, 20);
+        kit_later(k, 20);
     ok(kit_told(k, &k->held[0], "gone(request body stalled)"), "and does not: it stalls");
     clock_real();
 }

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "lib/tap.h"
 
 enum { TEXT_BYTES = 64 << 10, PIECE = 16 << 10 };
@@ -530,6 +531,13 @@ bool kit_until(struct kit *k, bool (*done)(void *arg), void *arg)
 void kit_settle(struct kit *k)
 {
     world_settle(&k->w);
+}
+
+void kit_later(struct kit *k, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    for (int i = 0; i < 10; i++)
+        loop_run_once(k->w.loop, 10);
 }
 
 /* ---- life ---- */

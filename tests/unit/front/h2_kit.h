@@ -88,6 +88,8 @@ bool kit_told(struct kit *k, struct held *h, const char *text);
 bool kit_ended(struct kit *k);
 bool kit_until(struct kit *k, bool (*done)(void *arg), void *arg);
 void kit_settle(struct kit *k);
+/* So much later: timers fire in real time, and what they find is judged by the clock that this turns (clock_fake()). */
+void kit_later(struct kit *k, uint64_t ms);
 /* Text with NUL; valid until the next call. */
 const char *kit_text(struct buf *b);
 bool kit_has(struct buf *b, const char *text);

@@ -74,14 +74,6 @@ static bool fill_kernels(struct kit *k)
     return false;
 }
 
-/* Timers fire in real time, and what they find is judged by a clock that the test turns. */
-static void later(struct kit *k, uint64_t ms)
-{
-    clock_fake(clock_us() + ms * 1000, clock_wall_us());
-    for (int i = 0; i < 10; i++)
-        loop_run_once(k->w.loop, 10);
-}
-
 /* A client that has stopped reading: what goes out from now on stays in the socket's queue. */
 static void open_unread(struct kit *k)
 {
@@ -101,9 +93,9 @@ static void test_takes_nothing(struct kit *k)
 {
     k->w.opts.idle_timeout_ms = 20;
     open_unread(k);
-    later(k, 25);
+    kit_later(k, 25);
     is_double(world_closed(&k->w, "idle_timeout"), 0, "who has asked is given time to read");
-    later(k, 25);
+    kit_later(k, 25);
     is_double(world_closed(&k->w, "idle_timeout"), 1, "who takes nothing of its answers is idle");
     clock_real();
     ok(world_empty(&k->w), "and does not stay");
@@ -127,10 +119,10 @@ static void open_unread_watch(struct kit *k)
 static void test_unread_watch(struct kit *k)
 {
     open_unread_watch(k);
-    later(k, 15);
+    kit_later(k, 15);
     is_double(world_closed(&k->w, "read_timeout"), 0, "a watch that is not read has its time");
     for (int i = 0; i < 3; i++)
-        later(k, 15);
+        kit_later(k, 15);
     is_double(world_closed(&k->w, "read_timeout"), 1, "and ends with it");
     is_double(world_metric(&k->w, "mvproxy_front_answers_not_taken_total", NULL), 1, "counted");
     is_int(k->held[k->n_held - 1].gone, 1, "the proxy is told");
@@ -141,10 +133,10 @@ static void test_unread_watch(struct kit *k)
 static void test_read_watch(struct kit *k)
 {
     open_unread_watch(k);
-    later(k, 15);
+    kit_later(k, 15);
     stream_resume(k->s, STREAM_PAUSE_LIMIT);
     for (int i = 0; i < 6; i++)
-        later(k, 15);
+        kit_later(k, 15);
     is_double(world_closed(&k->w, "read_timeout"), 0, "of one that reads nothing waits, however long it is silent");
     is_int(k->held[k->n_held - 1].gone, 0, "it goes on");
     clock_real();
@@ -166,8 +158,45 @@ static void test_unread_goaway(struct kit *k)
     front_drain(k->w.front, drained, &gone);
     exchange_finish(k->held[k->n_held - 1].x, NULL);
     for (int i = 0; i < 200 && !gone; i++)
-        later(k, 15);
+        kit_later(k, 15);
     ok(gone, "who does not read the end does not keep a front that drains");
+    clock_real();
+    ok(world_empty(&k->w), "over");
+}
+
+/* What it has done wrong it cannot be told either. */
+static void test_unread_error(struct kit *k)
+{
+    static const unsigned char head_begun[] = {0, 0, 1, 1, 0, 0, 0, 0, 3, 0x82};
+    struct held *h = &k->held[k->n_held];
+    uint64_t given = 0;
+
+    k->w.opts.linger_timeout_ms = 10;
+    k->w.opts.header_timeout_ms = 20;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, true);
+    clock_fake(clock_us(), clock_wall_us());
+    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE);
+    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, kit_get(k, "/x")->id, KIT_LARGE);
+    kit_held(k, k->n_held + 1);
+    kit_settle(k);
+    kit_raw(k, head_begun, sizeof(head_begun));
+    kit_settle(k);
+    stream_pause(k->s, STREAM_PAUSE_LIMIT);
+    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    for (unsigned turns_in_vain = 0; given < KIT_LARGE && turns_in_vain < 20; turns_in_vain++) {
+        uint64_t before = given;
+
+        given = kit_pump(h, given, KIT_LARGE);
+        if (given > before)
+            turns_in_vain = 0;
+        loop_run_once(k->w.loop, 1);
+    }
+    ok(given < KIT_LARGE, "an answer that is not read, and a head that does not end");
+    kit_later(k, 25);
+    is_double(world_closed(&k->w, "header_timeout"), 0, "a client that does not hear of its end");
+    kit_later(k, 15);
+    is_double(world_closed(&k->w, "header_timeout"), 1, "is not waited for");
     clock_real();
     ok(world_empty(&k->w), "over");
 }
@@ -177,6 +206,7 @@ static const struct kit_story stories[] = {
     {"a watch that is not read", test_unread_watch},
     {"a watch that is read", test_read_watch},
     {"an end that is not read", test_unread_goaway},
+    {"an error that is not read", test_unread_error},
     {"leaves when the timer is due", test_leaves_when_timer_is_due},
 };
 
