@@ -84,6 +84,37 @@ static void on_step(void *arg)
         loop_timer_set(run.timer, STEP_MS);
 }
 
+/* Who starts it holds all of them back; and one comes too early. */
+static void hold_signals(void)
+{
+    sigset_t all;
+
+    (void)sigemptyset(&all);
+    (void)sigaddset(&all, SIGTERM);
+    (void)sigaddset(&all, SIGINT);
+    (void)sigprocmask(SIG_BLOCK, &all, NULL);
+    app_hold_signals();
+    (void)raise(SIGHUP);
+}
+
+static void on_interrupt(void *arg)
+{
+    (void)arg;
+    (void)raise(SIGINT);
+}
+
+static void interrupted(void)
+{
+    struct app *a = process_start(BASE PROCESS_QUIET);
+    struct loop_timer *t = loop_timer_new(a->loop, on_interrupt, NULL);
+
+    loop_timer_set(t, 0);
+    is_int(app_run(a), 0, "interrupted at a terminal");
+    is_u64(process_said("\"Stopped\" why=\"drained\""), 1, "it ends in order");
+    loop_timer_free(t);
+    app_free(a);
+}
+
 static void runs(void)
 {
     struct app *a;
@@ -91,6 +122,7 @@ static void runs(void)
 
     (void)close(take_port(&port));
     (void)snprintf(config, sizeof(config), BASE "control-socket: \"\"\nadmin-bind-address: 127.0.0.1:%u\n", port);
+    hold_signals();
     a = process_start(config);
     is_str(process_told(), "", "nothing is told before it runs");
     run.app = a;
@@ -100,6 +132,7 @@ static void runs(void)
     ok(metric_value(a->reload_time) > 1e9 && metric_value(a->config_hash) > 0, "since when, and which");
     is_int(app_run(a), 0, "told to end");
     is_u64(run.v, 1, "after a reload");
+    is_u64(process_said("\"Reloaded\""), 2, "and one that was asked for before it could");
     is_u64(process_said("\"Started\" version=\"1\" config=\"mvproxy.yaml\" hostname=\"cp-a\""), 1, "said at the start");
     is_u64(process_said("\"Listening\" address=\"127.0.0.1\""), 1, "where clients are served");
     (void)snprintf(config, sizeof(config), "\"Listening\" address=\"127.0.0.1:%u\" for=\"admin\"", port);
@@ -302,6 +335,7 @@ int main(void)
 {
     process_prepare();
     runs();
+    interrupted();
     fails();
     beats();
     inherits();
