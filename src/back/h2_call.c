@@ -213,7 +213,7 @@ static void op_pause(void *self, bool paused)
 
     if (!paused)
         lifetime_queue(&call->work);
-    else if (call->c != NULL && call->window > LIMIT_H2_BACK_WINDOW)
+    else if (call->c != NULL) /* what moves nothing needs no large one */
         set_window(call, LIMIT_H2_BACK_WINDOW);
 }
 

@@ -399,6 +399,24 @@ static void test_slow_last_answer(struct world *w)
     is_double(world_closed(w, "client_request"), 1, "an ordinary end");
 }
 
+/* How it goes when all has been said changes nothing. */
+static void test_cut_while_lingering(struct world *w)
+{
+    struct client c;
+
+    w->opts.linger_timeout_ms = 10000;
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    world_handled(w, 1);
+    respond_whole(w, 200, "abc");
+    is_int(client_ended(&c), CLIENT_EOF, "the last answer");
+    is_u64(front_connections(w->front), 1, "whose client may still send");
+    client_close(&c, STREAM_CLOSE_ABORT);
+    ok(world_empty(w), "it cuts the connection");
+    is_double(world_closed(w, "client_request"), 1, "which is the end that it had asked for");
+}
+
 /* What the kernels do not hold is with us when the answer ends, and not so much that its producer would wait. */
 static void test_last_answer_read_late(struct world *w)
 {
@@ -636,6 +654,7 @@ static const struct world_story stories[] = {
     {"the rest dripping and not reading", test_rest_dripping_and_not_reading},
     {"dripping and reading", test_dripping_and_reading},
     {"slow last answer", test_slow_last_answer},
+    {"cut while lingering", test_cut_while_lingering},
     {"last answer, read late", test_last_answer_read_late},
     {"upgrade", test_upgrade},
     {"refusals", test_refusals},

@@ -47,6 +47,9 @@ static void test_answered_heads(struct kit *k)
     buf_free(&b);
     ok(kit_until(k, all_held, k), "four heads");
     ok(front_memory(k->w.front) >= 4 * HEAD, "are held while they are needed (%zu bytes)", front_memory(k->w.front));
+    metrics_collect(k->w.metrics);
+    is_double(world_metric(&k->w, "mvproxy_client_memory_bytes", NULL), (double)front_memory(k->w.front),
+              "and told of");
     kit_reply(&k->held[0], 403, "no");
     exchange_respond(k->held[1].x, kit_head(&k->held[1], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     exchange_forget_request(k->held[1].x);
