@@ -46,7 +46,7 @@ static void make_up(struct app *a, uint64_t now)
     a->drain_missed_ms = in_all;
     if (missed < DRAIN_QUIET_MS || a->drain_ends_ms >= now + DRAIN_QUIET_MS)
         return;
-    log_info("Process was suspended: draining takes longer", LU("missedMilliseconds", missed));
+    log_info("Grace period extended, the process was suspended", LU("missedMilliseconds", missed));
     a->drain_ends_ms = now + DRAIN_QUIET_MS;
 }
 

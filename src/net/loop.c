@@ -23,6 +23,7 @@ enum {
     MALLOC_TRIM_THRESHOLD = 64 << 20,
     MISUSE_LINES = 20,   /* in the log; one would do, but they may be of several kinds */
     GAP_US = 100000,     /* without a look at the sockets: not what idle or busy processes are like */
+    SUSPENDED_MS = 1000, /* a pause that is worth a line */
     CATCH_UP_TURNS = 64, /* what is not read by then is what has come since */
     DRAIN_ROUNDS = 1000, /* work that queues itself again and again ends here when the loop is freed */
 };
@@ -42,7 +43,7 @@ struct loop {
     struct list late; /* timers that are held after a gap */
     struct list signals;
     struct handshake_queue *handshakes;
-    struct metric *lag;
+    struct metric *lag, *suspended;
     struct metrics *metrics;
     void *resolver;
     void (*resolver_release)(void *resolver);
@@ -96,6 +97,14 @@ static struct metric *lag_metric(struct metrics *metrics)
     return metric_child(f, NULL);
 }
 
+static void add_metrics(struct loop *l, struct metrics *metrics)
+{
+    l->lag = lag_metric(metrics);
+    l->suspended = metric_single(metrics, METRIC_COUNTER, "mvproxy_suspended_seconds_total",
+                                 "How long the process did not run, in pauses of 100 ms and more (SIGSTOP, a frozen "
+                                 "control group, a machine without time for it).");
+}
+
 struct loop *loop_new(struct metrics *metrics)
 {
     struct loop *l = must_zalloc(sizeof(*l));
@@ -117,7 +126,7 @@ struct loop *loop_new(struct metrics *metrics)
     }
     l->metrics = metrics;
     if (metrics != NULL)
-        l->lag = lag_metric(metrics);
+        add_metrics(l, metrics);
     return l;
 }
 
@@ -338,14 +347,27 @@ static bool has_caught_up(const struct loop *l, unsigned seen)
     return (seen == 0 && !has_work(l)) || l->turn - l->gap_turn >= CATCH_UP_TURNS;
 }
 
+/* The timer that was due first says how long the pause was at least: when it began nobody knows. */
+static void note_missed(struct loop *l)
+{
+    uint64_t late_ms = l->late_ms;
+
+    l->late_ms = 0;
+    if (late_ms * 1000 < GAP_US)
+        return;
+    l->missed_ms += late_ms;
+    if (l->suspended != NULL)
+        metric_add(l->suspended, (double)late_ms / 1000);
+    if (late_ms >= SUSPENDED_MS)
+        log_warning("Process was suspended", LU("missedMilliseconds", late_ms));
+}
+
 static void run_late_timers(struct loop *l)
 {
     struct list_node *n, mark = {NULL, NULL};
 
     l->catching_up = false;
-    if (l->late_ms * 1000 >= GAP_US)
-        l->missed_ms += l->late_ms;
-    l->late_ms = 0;
+    note_missed(l);
     list_push_back(&l->late, &mark);
     while ((n = list_pop_front(&l->late)) != &mark)
         run_node(n);

@@ -36,7 +36,8 @@ uint64_t loop_now_ms(const struct loop *l);
 
 /*
  * In all, how long timers were late because this process was suspended: what others did in that time was not seen.
- * Grows after the gap, before the timers that it held fire.
+ * Grows after the gap, before the timers that it held fire. Counted (mvproxy_suspended_seconds_total), and from a
+ * second on logged.
  */
 uint64_t loop_missed_ms(const struct loop *l);
 

@@ -36,7 +36,7 @@ UNCONFIGURED = set("""
     mvproxy_identity_leases_collected_total mvproxy_local_failover_active mvproxy_log_lines_dropped_total mvproxy_loop_lag_seconds
     mvproxy_peers mvproxy_peers_drained mvproxy_peers_ignored_total mvproxy_request_duration_seconds mvproxy_requestheader_differs
     mvproxy_resource_requests_total mvproxy_retries_total mvproxy_schedstat_waiting_seconds_total mvproxy_served_generation
-    mvproxy_server_info mvproxy_server_up mvproxy_skewed_group_versions mvproxy_tunnel_client_bytes_total
+    mvproxy_server_info mvproxy_server_up mvproxy_skewed_group_versions mvproxy_suspended_seconds_total mvproxy_tunnel_client_bytes_total
     mvproxy_tunnel_server_bytes_total mvproxy_tunnels mvproxy_unavailable_requests_total mvproxy_uneven_group_versions
 """.split())
 

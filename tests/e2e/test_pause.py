@@ -37,6 +37,16 @@ def paused(proxy):
     proxy.signal(signal.SIGCONT)
 
 
+def test_said(world):
+    """the log has a line, and a counter the time"""
+    proxy = world.proxies["a"]
+    mark, before = proxy.log_mark(), proxy.metric("mvproxy_suspended_seconds_total")
+    with paused(proxy):
+        pass
+    proxy.await_log('"Process was suspended" missedMilliseconds=', mark)
+    until(lambda: proxy.metric("mvproxy_suspended_seconds_total") - before >= TIMEOUT - 1, "the time to be counted")
+
+
 def test_head(world):
     """the rest of a head came in time: no 408"""
     with world.client() as client:

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/metric.h"
 #include "lib/tap.h"
 #include "net/loop_internal.h"
@@ -362,9 +363,23 @@ static void disturb(uint64_t deadline_ms, const int *fds, size_t n)
 /* More than epoll tells of at once. */
 enum { ARRIVALS = 100, PAUSE_MS = 1500 };
 
-static void test_pause(struct loop *l)
+/* What the log says of it, and how many seconds are counted. */
+static void is_told(struct metrics *m, const char *log)
 {
+    struct metric *counted = metric_single(m, METRIC_COUNTER, "mvproxy_suspended_seconds_total", "");
+
+    ok(metric_value(counted) * 1000 >= PAUSE_MS / 2, "it is counted");
+    ok(strstr(log, "\"Process was suspended\" missedMilliseconds=") != NULL, "and said: %s", log);
+}
+
+static void test_pause(void)
+{
+    struct metrics *m = metrics_new();
+    struct loop *l = loop_new(m);
     struct log g = {.l = l};
+    char *said = NULL;
+    size_t n_said = 0;
+    FILE *log = open_memstream(&said, &n_said);
     struct arrival a[ARRIVALS];
     struct event *events[ARRIVALS];
     int fds[ARRIVALS], pair[2], status = -1;
@@ -383,6 +398,7 @@ static void test_pause(struct loop *l)
     g.timer = loop_timer_new(l, say_a, &g);
     loop_timer_set(g.timer, PAUSE_MS);
     deadline_ms = clock_ms() + 2 * PAUSE_MS;
+    log_set_stream(log);
     child = fork();
     if (child == 0)
         disturb(deadline_ms, fds, ARRIVALS);
@@ -390,6 +406,10 @@ static void test_pause(struct loop *l)
     is_u64(strcspn(g.text, "a"), ARRIVALS, "when all is read that had come");
     ok(loop_missed_ms(l) - missed >= PAUSE_MS / 2, "how long the pause was is known");
     ok(waitpid(child, &status, 0) == child && status == 0, "the pause was one");
+    log_set_stream(stderr);
+    fclose(log);
+    is_told(m, said);
+    free(said);
     for (size_t i = 0; i < ARRIVALS; i++) {
         event_free(events[i]);
         close(a[i].fd);
@@ -397,6 +417,8 @@ static void test_pause(struct loop *l)
     }
     loop_timer_free(g.timer);
     settle(l);
+    loop_free(l);
+    metrics_free(m);
 }
 
 static void stop(void *arg)
@@ -452,7 +474,7 @@ int main(void)
     test_timer_free_inside(l);
     test_handshakes(l);
     test_bulk(l);
-    test_pause(l);
+    test_pause();
     test_run_and_signal(l);
     test_metric();
     loop_free(l);
