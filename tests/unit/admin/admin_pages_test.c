@@ -44,7 +44,8 @@ static void test_pages(void)
     ok(has(get(&w, NULL, "/metrics/slis"), "kubernetes_healthcheck{name=\"ready\",type=\"readyz\"} 0\n"),
        "/metrics/slis");
     ok(has(get(&w, NULL, "/flagz"), "\nsecure-port=6443\n"), "/flagz");
-    ok(has(get(&w, NULL, "/statusz"), "\nBinary version: 0.0\n"), "/statusz");
+    a = get(&w, NULL, "/statusz");
+    ok(has(a, "\nBinary version: 0.0\n") && has(a, "\nEndpoint records: "), "/statusz, with the facts");
     a = ask(&w, NULL,
             "GET /statusz HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nConnection: close\r\n\r\n");
     ok(has(a, "HTTP/1.1 406 "), "plain JSON is not acceptable");

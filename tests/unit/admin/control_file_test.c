@@ -3,6 +3,8 @@
 #include "admin/control.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -57,11 +59,59 @@ static void test_no_socket(void)
     ok(is_file(path) && unlink(path) == 0, "at the end, too");
 }
 
+static size_t count_of(const char *text, const char *what)
+{
+    size_t n = 0;
+
+    for (; (text = strstr(text, what)) != NULL; text += strlen(what))
+        n++;
+    return n;
+}
+
+/* It is looked after all the time, and in vain for as long as something is in the way. */
+static void test_said_once(void)
+{
+    static const char gone[] = "cannot be made again", there[] = "is there again";
+    struct control_opts o = {.path = path, .commands = commands};
+    struct control *c;
+    struct err err = {""};
+    char beside[128], *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    if (f == NULL)
+        tap_bail("no memory");
+    (void)snprintf(beside, sizeof(beside), "%s.%ld", path, (long)getpid());
+    c = control_new(loop, &o, &err);
+    ok(c != NULL, "made");
+    log_set_stream(f);
+    for (size_t round = 1; round <= 2; round++) {
+        ok(unlink(path) == 0, "removed");
+        put_file(beside);
+        for (int i = 0; i < 3; i++)
+            control_keep(c);
+        log_flush();
+        fflush(f);
+        is_u64(count_of(text, gone), round, "loss %zu: said once", round);
+        ok(unlink(beside) == 0, "nothing is in the way any more");
+        control_keep(c);
+        control_keep(c);
+        log_flush();
+        fflush(f);
+        is_u64(count_of(text, there), round, "and once that it is there");
+    }
+    log_set_stream(stderr);
+    fclose(f);
+    free(text);
+    control_free(c);
+}
+
 int main(void)
 {
     (void)snprintf(path, sizeof(path), "/tmp/mvproxy-control-file-test-%ld", (long)getpid());
     loop = loop_new(NULL);
     test_no_socket();
+    test_said_once();
     loop_free(loop);
     return tap_end();
 }

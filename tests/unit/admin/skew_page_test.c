@@ -160,6 +160,49 @@ static void test_small(void)
     disco_unref(b);
 }
 
+enum { COMPARED = 200 };
+static const char *verb;
+
+static void more_than_compared(struct buf *b)
+{
+    char name[32];
+
+    for (int i = 0; i <= COMPARED; i++) {
+        (void)snprintf(name, sizeof(name), "%sthing-%03d", i > 0 ? "" : "first-", i);
+        put_resource(b, name, verb, "");
+        if (i < COMPARED)
+            buf_append_char(b, ',');
+    }
+}
+
+/* Of one group/version so many resources are compared and no more. */
+static void test_resources(void)
+{
+    struct served_peer peer = {.id = "apiserver-b"};
+    struct served_input in = {.local_id = "apiserver-a", .local_etag = {SLICE_LIT("")}, .peers = &peer, .n_peers = 1};
+    struct disco *docs[2];
+    size_t pieces, longest;
+    struct served *s;
+    struct buf text;
+
+    for (int i = 0; i < 2; i++) {
+        verb = i == 0 ? "\"get\"" : "\"list\"";
+        begin(&text);
+        put_group(&text, "apps", more_than_compared);
+        docs[i] = end(&text);
+    }
+    in.local = docs[0];
+    peer.disco = docs[1];
+    s = served_new(&in);
+    make(s, &text, &pieces, &longest);
+    is_u64(count_of(text.p, "thing-"), COMPARED, "those that are compared");
+    ok(strstr(text.p, "thing-200") == NULL, "and not the last one");
+    buf_free(&text);
+    served_unref(s);
+    disco_unref(docs[0]);
+    disco_unref(docs[1]);
+}
+
 static void many(struct disco **even, struct disco **odd)
 {
     char name[64];
@@ -347,6 +390,7 @@ static void test_memory(void)
 int main(void)
 {
     test_small();
+    test_resources();
     test_large();
     test_different();
     test_memory();

@@ -411,6 +411,8 @@ static void test_operators(void)
     s.certificates[2] = (struct status_certificate){"etcd-certfile", "/c", 9, 9, true};
     s.n_certificates = 3;
     in_all_views(&s, "The certificate of etcd-cafile has expired, and 2 more are to be renewed");
+    s.certificates[2].remaining_s = -5;
+    in_all_views(&s, "The certificate of etcd-cafile has expired, and 2 more are to be renewed");
     is_u64(notices_of(&s, notices), before + 3, "three, and nothing drained");
     s.cluster.servers[1].drained = true;
     in_all_views(&s, "Drained by an operator: cp-b");
