@@ -139,6 +139,15 @@ static bool make_peers(struct cluster *c, const struct cluster_opts *o, struct p
     return *fixed != NULL;
 }
 
+static void configure_front(struct cluster *c, const struct cluster_opts *o, bool moved)
+{
+    struct front_trust_self self = {.until_s = o->front_until_s};
+
+    for (size_t i = 0; o->groups != NULL && o->groups[i] != NULL; i++)
+        self.masters = self.masters || strcmp(o->groups[i], "system:masters") == 0;
+    front_trust_configure(c->front_trust, &o->front, &self, moved);
+}
+
 /* Whatever of the peer side there was no memory for. */
 static void on_memory_retry(void *arg)
 {
@@ -176,8 +185,10 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->api = api_new(l, b, c->o.local, &who);
     cluster_make_identity(c);
     cluster_make_records(c);
-    c->front_trust = front_trust_new(
-        &(struct front_trust_opts){.api = c->api, .differs = c->metrics.front_differs, .changes = o->changes});
+    c->front_trust = front_trust_new(&(struct front_trust_opts){.api = c->api,
+                                                                .differs = c->metrics.front_differs,
+                                                                .refused = c->metrics.front_refused,
+                                                                .changes = o->changes});
     waiters_init(&c->waiters, l);
     waiters_init(&c->protobuf_waiters, l);
     p.work = api_work(c->api);
@@ -198,7 +209,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
         peers_set_static(c->peers, fixed);
     }
     cluster_configure_records(c, o);
-    front_trust_configure(c->front_trust, &o->front, true);
+    configure_front(c, o, true);
     publish_request(c->publish);
     return c;
 }
@@ -287,7 +298,7 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
         update_peer_side(c, o, fixed, moved && was_enabled);
     }
     cluster_configure_records(c, o);
-    front_trust_configure(c->front_trust, &o->front, moved);
+    configure_front(c, o, moved);
     publish_request_now(c->publish);
     return true;
 }

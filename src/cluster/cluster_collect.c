@@ -105,7 +105,7 @@ static bool is_behind(const struct cluster *c, struct survey *s)
     uint64_t now = loop_now_ms(c->loop);
     bool fail;
 
-    if (c->leases == NULL || c->leases_changed_ms == 0 || leases_refused(c->leases))
+    if (c->leases == NULL || c->leases_changed_ms == 0 || leases_refused(c->leases) != 0)
         return false;
     fail = leases_failure(c->leases) != NULL;
     s->unknown |= fail;
@@ -165,7 +165,7 @@ bool cluster_collect(void *arg, struct served_input *in)
     in->local_id = c->own_id;
     in->local_host = c->hostname;
     in->local = refresh_disco(c->local->discovery);
-    in->local_refused = refresh_refused(c->local->discovery);
+    in->local_refused = refresh_refused(c->local->discovery) != 0;
     in->local_schemas = schemas_index(c->local->schemas);
     in->local_release = schemas_release(c->local->schemas);
     in->local_etag[SERVED_APIS] = refresh_apis_etag(c->local->discovery);

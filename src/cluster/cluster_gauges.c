@@ -109,6 +109,7 @@ static void show_configured(const struct cluster *c)
     metric_show(m->excluded, peers);
     metric_show(m->failing_over, peers && c->o.local_failover);
     metric_show(m->front_differs, peers);
+    metric_show(m->front_refused, c->o.front_until_s > 0);
     metric_show(m->identity_publishing, identity == IDENTITY_AUTO || identity == IDENTITY_PUBLISH);
     metric_show(m->identity_collected, identity != IDENTITY_OFF);
     metric_show(m->etcd_working, etcd);

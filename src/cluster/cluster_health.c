@@ -23,10 +23,16 @@ static bool not_yet(char *reason, size_t n, const char *what, const char *why)
     return false;
 }
 
+/* What we may not know is not waited for: the server goes on being served without it. But whom it does not believe it
+ * refuses everything, and only until that is put right. */
+static bool lacks_rights(const struct cluster *c, unsigned refused)
+{
+    return refused != 0 && !front_trust_is_disbelief(c->front_trust, refused);
+}
+
 bool cluster_local_synced(struct cluster *c, char *reason, size_t n)
 {
-    /* What we may not know is not waited for: the server goes on being served without it. */
-    if (refresh_disco(c->local->discovery) != NULL || refresh_refused(c->local->discovery))
+    if (refresh_disco(c->local->discovery) != NULL || lacks_rights(c, refresh_refused(c->local->discovery)))
         return true;
     return not_yet(reason, n, "local discovery not read yet", refresh_failure(c->local->discovery));
 }
@@ -37,7 +43,7 @@ bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
         return true;
     if (c->leases == NULL)
         return not_yet(reason, n, "out of memory", NULL);
-    if (!leases_synced(c->leases) && !leases_refused(c->leases))
+    if (!leases_synced(c->leases) && !lacks_rights(c, leases_refused(c->leases)))
         return not_yet(reason, n, "leases not listed yet", leases_failure(c->leases));
     if (c->exclusions == NULL || !exclusions_settled(c->exclusions))
         return not_yet(reason, n, "custom resources and APIServices not listed yet", NULL);
@@ -60,7 +66,7 @@ static const struct peer *awaited(const struct cluster *c)
 /* Nothing more will be known than is. */
 static bool refused(const struct cluster *c)
 {
-    return refresh_refused(c->local->discovery) || leases_refused(c->leases);
+    return lacks_rights(c, refresh_refused(c->local->discovery)) || lacks_rights(c, leases_refused(c->leases));
 }
 
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
@@ -133,7 +139,7 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
     /* Peers answer for it (local failover): it may answer /version as if all were well. */
     if (readiness_state(c->readiness) == READINESS_UNREACHABLE)
         return not_yet(reason, n, local_trouble(c, &pulse), readiness_failure(c->readiness));
-    if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery))
+    if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery) != 0)
         return true;
     return not_yet(reason, n,
                    failure == NULL ? "the local kube-apiserver was not asked yet"

@@ -86,6 +86,8 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
     cm->front_differs = metric_single(m, METRIC_GAUGE, "mvproxy_requestheader_differs",
                                       "1 while API servers believe other front proxies, headers or clients' CAs "
                                       "than configured here.");
+    cm->front_refused = metric_single(m, METRIC_GAUGE, "mvproxy_front_proxy_disbelieved",
+                                      "1 while the local API server refuses this front proxy or its groups.");
     cm->identity_tags = metric_family(m, METRIC_COUNTER, "mvproxy_identity_lease_tags_total",
                                       "Writes of the tag of local discovery into the Lease of this server.", result, 2);
     cm->refreshes =

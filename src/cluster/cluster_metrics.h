@@ -17,7 +17,7 @@ struct cluster_metrics {
     struct metric *peers_live, *peers_lapsed, *peers_forgotten;
     struct metric *identity_publishing, *identity_collected;
     struct metric_family *identity_renewals; /* result: "ok", "conflict", "failed", "yielded" */
-    struct metric *front_differs;
+    struct metric *front_differs, *front_refused;
     struct metric_family *identity_tags; /* result: "ok", "failed" */
     struct metric_family *refreshes;     /* role ("local", "peer"), trigger, result */
     struct metric *etcd_working, *record_watching, *record_publishing, *records;

@@ -22,11 +22,12 @@ struct cluster_static_peer {
 };
 
 struct cluster_opts {
-    bool peers_enabled;                 /* feature gate on and peer trust configured; false: local knowledge only */
-    const char *hostname;               /* of this node: gives the own server ID */
-    struct origin *local;               /* the local kube-apiserver */
-    const char *user;                   /* user of our own requests: X-Remote-User, X-Remote-Group */
-    const char *const *groups;          /* NULL-terminated */
+    bool peers_enabled;        /* feature gate on and peer trust configured; false: local knowledge only */
+    const char *hostname;      /* of this node: gives the own server ID */
+    struct origin *local;      /* the local kube-apiserver */
+    const char *user;          /* user of our own requests: X-Remote-User, X-Remote-Group */
+    const char *const *groups; /* NULL-terminated */
+    int64_t front_until_s;     /* end of the front-proxy certificate, in seconds since 1970; 0: there is none */
     const struct user_headers *headers; /* names of the headers; NULL: the standard ones. Must outlive the cluster */
     struct tls_ctx *peer_tls_cert, *peer_tls_no_cert; /* towards peers; must live until the next cluster_update */
     const struct cluster_static_peer *static_peers;

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
+#include "cluster/front_trust.h"
 #include "cluster/leases.h"
 #include "cluster/publish.h"
 #include "cluster/records.h"
@@ -14,7 +15,7 @@
 /* Whether it would be seen that the local server goes. Who may not watch never sees it. */
 static bool watched_or_never(const struct cluster *c)
 {
-    return c->leases == NULL || leases_failure(c->leases) == NULL || leases_refused(c->leases);
+    return c->leases == NULL || leases_failure(c->leases) == NULL || leases_refused(c->leases) != 0;
 }
 
 /*
@@ -41,6 +42,8 @@ static void on_local_polled(struct cluster *c, bool ok)
 
     if (!ok) {
         readiness_invalidate(c->readiness);
+        if (refresh_refused(c->local->discovery) != 0)
+            front_trust_doubt(c->front_trust);
         return;
     }
     look_for_restart(c);

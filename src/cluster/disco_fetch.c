@@ -26,7 +26,8 @@ enum form { FORM_NONE, FORM_AGGREGATED, FORM_LEGACY };
 /* One of the two documents. */
 struct half {
     struct disco_fetch *fetch;
-    bool over, failed, refused, not_modified, mvproxy;
+    bool over, failed, not_modified, mvproxy;
+    unsigned refused; /* 401 or 403; 0: it was not */
     enum form form;
     struct fetch *root;
     struct buf legacy; /* the legacy root */
@@ -90,7 +91,7 @@ static void deliver_failure(struct disco_fetch *f)
     const struct disco_fetch_result r = {
         .outcome = DISCO_FAILED,
         .failure = f->err.text,
-        .refused = core->refused || apis->refused,
+        .refused = core->refused != 0 ? core->refused : apis->refused,
         .requests = requests(f),
         .failed_paths = (unsigned)core->failed + (unsigned)apis->failed,
     };
@@ -319,7 +320,7 @@ static void on_status(struct half *h, unsigned status)
         over(h);
         return;
     }
-    h->refused = status == 401 || status == 403;
+    h->refused = status == 401 || status == 403 ? status : 0;
     (void)err_set(&why, "answered %u", status);
     fails(h, why.text);
 }

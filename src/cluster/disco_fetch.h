@@ -27,7 +27,7 @@ enum disco_outcome { DISCO_CHANGED, DISCO_UNCHANGED, DISCO_FAILED };
 struct disco_fetch_result {
     enum disco_outcome outcome;
     const char *failure;               /* FAILED; valid during the call */
-    bool refused;                      /* FAILED: it was answered 401 or 403 */
+    unsigned refused;                  /* FAILED: it was answered 401 or 403: which; 0: neither */
     size_t requests;                   /* number of requests made */
     unsigned failed_paths;             /* FAILED: 1 or 2, as upstream's metric counts them */
     const struct disco *disco;         /* CHANGED: disco_ref it to keep it */

@@ -300,7 +300,7 @@ static void on_gone(void *arg, struct slice key)
 
 static bool answered(const struct source *s)
 {
-    return informer_synced(s->informer) || informer_refused(s->informer);
+    return informer_synced(s->informer) || informer_refused(s->informer) != 0;
 }
 
 static void look_whether_settled(struct exclusions *x)

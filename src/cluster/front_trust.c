@@ -8,6 +8,7 @@
 #include "back/fetch.h"
 #include "base/buf.h"
 #include "base/changes.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -41,6 +42,11 @@ struct front_trust {
     bool configured;
     bool answered; /* since it was configured, whatever it was */
     bool said;     /* that it cannot be read */
+    struct front_trust_self self;
+    unsigned status;      /* of the last answer since it was configured; 0: none */
+    bool doubted;         /* it refuses us as those whom it does not believe: */
+    uint64_t doubted_ms;  /* since then */
+    struct err disbelief; /* that was long enough; empty: it was not */
 };
 
 static void agreed(struct front_trust *t, enum request_header_verdict v)
@@ -136,9 +142,76 @@ static void judge_refused(struct front_trust *t, unsigned status)
     (void)snprintf(text, sizeof(text), "answered %u", status);
     if (buf_len(&t->last) > 0)
         judge(t, buf_slice(&t->last));
-    else
+    else if (!t->doubted) /* that is said for itself */
         unknown(t, text);
 }
+
+/* ---- whether it believes us ---- */
+
+static bool is_in_date(const struct front_trust *t)
+{
+    return t->self.until_s > clock_wall_us() / 1000000;
+}
+
+bool front_trust_is_disbelief(const struct front_trust *t, unsigned status)
+{
+    return is_in_date(t) && (status == 401 || (status == 403 && t->self.masters)) &&
+           (t->status == 0 || t->status == status);
+}
+
+/* `told`: by an answer, and not because nobody is asserted any more. */
+static void not_disbelieved(struct front_trust *t, bool told)
+{
+    if (told && err_is_set(&t->disbelief))
+        log_info("API server believes this front proxy");
+    err_clear(&t->disbelief);
+    metric_set(t->o.refused, 0);
+}
+
+static void disbelieved(struct front_trust *t, unsigned status)
+{
+    struct err why = {.text = ""};
+
+    if (status == 401)
+        (void)err_set(&why, "the local kube-apiserver does not believe this front proxy: it answers 401 to "
+                            "proxy-client-cert-file, so users with certificates get 401");
+    else
+        (void)err_set(&why, "the local kube-apiserver does not read the groups that are asserted: it answers 403 to "
+                            "system:masters, so users with certificates lack rights");
+    if (strcmp(why.text, t->disbelief.text) != 0) {
+        log_error("API server does not believe this front proxy", LU("status", status), LT("err", why.text));
+        changes_add(t->o.changes, CHANGE_DISBELIEVED, "requestheader", "%s", why.text);
+    }
+    t->disbelief = why;
+    metric_set(t->o.refused, 1);
+}
+
+/* False: it is in doubt. */
+static bool note_belief(struct front_trust *t, unsigned status)
+{
+    uint64_t now = loop_now_ms(t->loop);
+
+    t->status = status;
+    if (!front_trust_is_disbelief(t, status)) {
+        t->doubted = false;
+        not_disbelieved(t, status != 401 && status != 403);
+        return true;
+    }
+    if (!t->doubted)
+        t->doubted_ms = now;
+    t->doubted = true;
+    if (now - t->doubted_ms >= FRONT_TRUST_DOUBT_MS)
+        disbelieved(t, status);
+    return err_is_set(&t->disbelief);
+}
+
+void front_trust_doubt(struct front_trust *t)
+{
+    if (t->configured && t->call == NULL && !t->doubted && is_in_date(t))
+        loop_timer_set(t->timer, 0);
+}
+
+/* ---- asking ---- */
 
 /* What only the servers name is removed from the first answer on, so a server that comes up is asked soon. */
 static void ask_again(struct front_trust *t)
@@ -152,14 +225,16 @@ static void on_answer(void *arg, const struct fetch_result *r)
 {
     struct front_trust *t = arg;
     unsigned status = r->ok ? r->head->status : 0;
-    bool kept = true;
+    bool kept = true, settled;
 
     t->call = NULL;
     if (status != 200 && status != 401 && status != 403 && status != 404) {
         log_v(3, "Could not ask which front proxies the API servers believe", LU("status", status));
+        t->doubted = t->doubted && err_is_set(&t->disbelief); /* it may be starting */
         ask_again(t);
         return;
     }
+    settled = note_belief(t, status);
     if (status == 200) {
         buf_reset(&t->last);
         kept = take_named(t, r->body);
@@ -169,13 +244,15 @@ static void on_answer(void *arg, const struct fetch_result *r)
         judge_refused(t, status);
     }
     metric_set(t->o.differs, t->verdict == REQUEST_HEADER_DIFFERS ? 1 : 0);
-    t->answered |= kept;
+    t->answered = (t->answered || kept) && !t->doubted;
     if (!kept) {
         ask_again(t);
         return;
     }
     backoff_reset(&t->backoff);
-    loop_timer_set(t->timer, jitter_ms(FRONT_TRUST_INTERVAL_MS, JITTER_PERCENT));
+    loop_timer_set(t->timer, !settled     ? FRONT_TRUST_DOUBT_STEP_MS
+                             : t->doubted ? FRONT_TRUST_REFUSED_MS
+                                          : jitter_ms(FRONT_TRUST_INTERVAL_MS, JITTER_PERCENT));
 }
 
 static void ask(void *arg)
@@ -231,6 +308,11 @@ static bool digest_of(const struct request_header *ours, unsigned char out[HASH_
     return ok;
 }
 
+static bool is_same_self(const struct front_trust_self *a, const struct front_trust_self *b)
+{
+    return a->until_s == b->until_s && a->masters == b->masters;
+}
+
 static bool is_same(struct front_trust *t, const struct request_header *ours)
 {
     unsigned char digest[HASH_SHA256_BYTES];
@@ -243,11 +325,13 @@ static bool is_same(struct front_trust *t, const struct request_header *ours)
     return same;
 }
 
-void front_trust_configure(struct front_trust *t, const struct request_header *ours, bool moved)
+void front_trust_configure(struct front_trust *t, const struct request_header *ours,
+                           const struct front_trust_self *self, bool moved)
 {
-    bool same = is_same(t, ours) && !moved;
+    bool same = is_same(t, ours) && is_same_self(&t->self, self) && !moved;
 
     t->ours = *ours;
+    t->self = *self;
     if (ours->headers != NULL) {
         t->headers = *ours->headers;
         t->ours.headers = &t->headers;
@@ -255,22 +339,29 @@ void front_trust_configure(struct front_trust *t, const struct request_header *o
     if (moved)
         buf_reset(&t->last);
     /* Where words differ, a reload may be to say that they were put right over there. */
-    if (same && t->verdict != REQUEST_HEADER_DIFFERS)
+    if (same && t->verdict != REQUEST_HEADER_DIFFERS && !t->doubted)
         return;
-    t->said = t->answered = false;
+    t->said = t->answered = t->doubted = false;
+    t->status = 0;
     stop(t);
     backoff_reset(&t->backoff);
     if (ours->headers != NULL)
         loop_timer_set(t->timer, 0);
     else
         t->verdict = REQUEST_HEADER_UNKNOWN;
+    if (self->until_s == 0)
+        not_disbelieved(t, false);
 }
 
 bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n)
 {
-    if (t->verdict != REQUEST_HEADER_DIFFERS)
+    const struct err *why = t->verdict == REQUEST_HEADER_DIFFERS         ? &t->why
+                            : err_is_set(&t->disbelief) && is_in_date(t) ? &t->disbelief
+                                                                         : NULL;
+
+    if (why == NULL)
         return true;
-    (void)snprintf(reason, n, "%s", t->why.text);
+    (void)snprintf(reason, n, "%s", why->text);
     return false;
 }
 

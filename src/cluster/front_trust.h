@@ -7,6 +7,12 @@
  * If they differ (request_header_compare()), users with certificates are somebody else there than they are taken for
  * here, so that is logged and makes mvproxy unready.
  * If we may not read it, that is logged once.
+ *
+ * The question itself shows whether the local server believes us: it answers 401 to a front proxy of a CA or a name
+ * that it does not accept, and 403 to system:masters, whom it refuses nothing, only if it has not read the groups. Then
+ * users with certificates are refused as we are, so that is logged and makes mvproxy unready, too: not after one such
+ * answer, for a server whose CA file was replaced takes a moment to read it, but after FRONT_TRUST_DOUBT_MS of nothing
+ * else. An expired certificate is not meant: that is told elsewhere (daemon/readiness_checks.h).
  */
 #ifndef MVPROXY_CLUSTER_FRONT_TRUST_H
 #define MVPROXY_CLUSTER_FRONT_TRUST_H
@@ -18,12 +24,26 @@ struct changes;
 struct front_trust;
 struct metric;
 
-enum { FRONT_TRUST_INTERVAL_MS = 60000 };
+/* FRONT_TRUST_DOUBT_STEP_MS: between questions while it is in doubt; FRONT_TRUST_REFUSED_MS: while it refuses us. */
+enum {
+    FRONT_TRUST_INTERVAL_MS = 60000,
+    FRONT_TRUST_DOUBT_MS = 10000,
+    FRONT_TRUST_DOUBT_STEP_MS = 1000,
+    FRONT_TRUST_REFUSED_MS = 5000
+};
 
 struct front_trust_opts {
     struct api *api;
     struct metric *differs;  /* gauge */
+    struct metric *refused;  /* gauge: the local server does not believe us */
     struct changes *changes; /* list of changes for people; NULL: not kept */
+};
+
+/* As whom the local server is asked. */
+struct front_trust_self {
+    int64_t until_s; /* end of the front-proxy certificate, in seconds since 1970; 0: there is none, so nobody is
+                        asserted */
+    bool masters;    /* with the group system:masters */
 };
 
 /* Ends the process when out of memory. Asks nothing before front_trust_configure. */
@@ -33,8 +53,15 @@ void front_trust_free(struct front_trust *t); /* NULL is fine */
  * Also a reload. The lists and texts of `ours` must live until the next call; headers NULL: nothing is asked. `moved`:
  * the local server is another one.
  */
-void front_trust_configure(struct front_trust *t, const struct request_header *ours, bool moved);
-/* False, with the difference in `reason`, if the servers were found to be configured differently. */
+void front_trust_configure(struct front_trust *t, const struct request_header *ours,
+                           const struct front_trust_self *self, bool moved);
+/* The local server refused us something else: it is asked soon whether it still believes us. */
+void front_trust_doubt(struct front_trust *t);
+/* Whether this answer of the local server to us, 401 or 403, says that it does not believe us (yet), and not that a
+ * right is missing. */
+bool front_trust_is_disbelief(const struct front_trust *t, unsigned status);
+/* False, with the difference in `reason`, if the servers were found to be configured differently, or the local one not
+ * to believe us. */
 bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n);
 /* The headers that they name, to be removed from requests besides those that are configured. Valid until the loop goes
  * on. */

@@ -58,7 +58,8 @@ struct informer {
     struct lifetime life;
     enum state state;
     bool relist; /* the next attempt lists (else it watches) */
-    bool synced, refused;
+    bool synced;
+    unsigned refused;   /* the status; 0: it was not */
     bool said;          /* that it fails */
     bool recovered;     /* it worked again, and no resourceVersion has expired since */
     struct err failure; /* empty: works */
@@ -115,7 +116,7 @@ static void works(struct informer *i)
     if (!err_is_set(&i->failure))
         return;
     err_clear(&i->failure);
-    i->refused = false;
+    i->refused = 0;
     i->recovered = true;
     log_v(i->said ? 0 : 3, "Informer recovered", LT("collection", i->o.name), LU("failures", i->failures));
     i->failures = 0;
@@ -178,7 +179,7 @@ static void fails_status(struct informer *i, unsigned status)
 
     if (i->state == STATE_OPENING && ++i->watch_refusals >= REFUSALS_MAX)
         i->relist = true;
-    i->refused = status == 401 || status == 403 || status == 404 || status == 405;
+    i->refused = status == 401 || status == 403 || status == 404 || status == 405 ? status : 0;
     (void)snprintf(why, sizeof(why), "answered %u", status);
     fails(i, false, why);
 }
@@ -663,7 +664,7 @@ bool informer_watching(const struct informer *i)
     return i->state == STATE_WATCHING;
 }
 
-bool informer_refused(const struct informer *i)
+unsigned informer_refused(const struct informer *i)
 {
     return i->refused;
 }

@@ -58,9 +58,9 @@ void informer_retry(struct informer *i);
 bool informer_synced(const struct informer *i);
 /* Whether a watch is open now. */
 bool informer_watching(const struct informer *i);
-/* Whether the last failure was an answer that we may not read the collection, or that it does not exist (401, 403, 404,
- * 405). */
-bool informer_refused(const struct informer *i);
+/* The status, if the last failure was an answer that we may not read the collection, or that it does not exist (401,
+ * 403, 404, 405); else 0. */
+unsigned informer_refused(const struct informer *i);
 /* Why it fails now; NULL while it works. Valid until the loop goes on. */
 const char *informer_failure(const struct informer *i);
 /* Appends a JSON object for the status page. */

@@ -275,9 +275,11 @@ bool leases_synced(const struct leases *l)
     return informer_synced(l->sources[0].informer) && informer_synced(l->sources[1].informer);
 }
 
-bool leases_refused(const struct leases *l)
+unsigned leases_refused(const struct leases *l)
 {
-    return informer_refused(l->sources[0].informer) || informer_refused(l->sources[1].informer);
+    unsigned first = informer_refused(l->sources[0].informer);
+
+    return first != 0 ? first : informer_refused(l->sources[1].informer);
 }
 
 const char *leases_failure(const struct leases *l)

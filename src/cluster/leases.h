@@ -30,7 +30,7 @@ void leases_restart(struct leases *l); /* informer_restart() */
 void leases_retry(struct leases *l);   /* informer_retry() */
 /* As informer_synced(), informer_refused() and informer_failure(), for all informers together. */
 bool leases_synced(const struct leases *l);
-bool leases_refused(const struct leases *l);
+unsigned leases_refused(const struct leases *l);
 const char *leases_failure(const struct leases *l);
 /* Appends a JSON object for the status page. */
 void leases_describe(const struct leases *l, struct buf *out);

@@ -62,7 +62,8 @@ struct refresh {
     struct disco *disco;
     char *core_etag, *apis_etag;
     uint64_t core_connection; /* over which /api was answered last */
-    bool known, mvproxy, refused;
+    bool known, mvproxy;
+    unsigned refused;   /* 401 or 403; 0: it was not */
     unsigned failures;  /* in a row */
     unsigned said;      /* of them, as a warning: not where the server cannot be reached, which is said of that */
     unsigned fruitless; /* polls for the sake of a Lease that brought nothing, since one that did or the interval */
@@ -216,7 +217,8 @@ static bool is_to_be_said(struct refresh *r)
 /* Whether it is believed otherwise now. */
 static bool failed(struct refresh *r, const struct disco_fetch_result *f)
 {
-    bool known = r->known, refused = r->refused;
+    bool known = r->known;
+    unsigned refused = r->refused;
 
     count(r, "failed");
     metric_add(r->o.metrics->sync_errors_fetch, r->o.peer ? f->failed_paths : 0);
@@ -268,7 +270,7 @@ static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
     keep_text(&r->apis_etag, f->apis_etag);
     r->core_connection = f->core_connection;
     r->known = true;
-    r->refused = false;
+    r->refused = 0;
     r->failures = r->said = 0;
     r->confirmed_ms = loop_now_ms(r->loop);
     err_clear(&r->failure);
@@ -458,7 +460,7 @@ bool refresh_failing(const struct refresh *r)
     return r->failures >= REFRESH_FAILING;
 }
 
-bool refresh_refused(const struct refresh *r)
+unsigned refresh_refused(const struct refresh *r)
 {
     return r->refused;
 }

@@ -142,9 +142,10 @@ bool readiness_checks_pass(struct app *a, char *reason, size_t n)
         (void)snprintf(reason, n, "%s", why.text);
         return false;
     }
-    if (!cluster_local_reachable(a->cluster, reason, n) || !cluster_local_synced(a->cluster, reason, n) ||
-        !cluster_leases_synced(a->cluster, reason, n) || !cluster_peers_synced(a->cluster, reason, n) ||
-        !cluster_front_trusted(a->cluster, reason, n))
+    /* Whom the server does not believe can read nothing of it: first what is at the bottom of that. */
+    if (!cluster_local_reachable(a->cluster, reason, n) || !cluster_front_trusted(a->cluster, reason, n) ||
+        !cluster_local_synced(a->cluster, reason, n) || !cluster_leases_synced(a->cluster, reason, n) ||
+        !cluster_peers_synced(a->cluster, reason, n))
         return false;
     if (tls_certificates(a, &why))
         return true;

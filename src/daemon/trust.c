@@ -197,6 +197,7 @@ static bool load_texts(const struct config *c, struct trust *out, struct buf *er
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
 {
     bool has_cert = or_null(c->proxy_client_cert_file) != NULL, ok = true;
+    struct tls_validity valid;
     struct err err;
 
     *out = (struct trust){0};
@@ -208,6 +209,8 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
     out->local_no_cert = keep(load_local(c, false, NULL, &err), &err, errors, &ok);
     if (has_cert)
         out->local_cert = keep(load_local(c, true, NULL, &err), &err, errors, &ok);
+    if (has_cert && tls_file_validity(c->proxy_client_cert_file, false, &valid))
+        out->front_until_s = valid.not_after;
     if (has_cert && or_null(c->peer_ca_file) != NULL) {
         out->peer_cert = keep(load_peer(c, true, NULL, &err), &err, errors, &ok);
         out->peer_no_cert = keep(load_peer(c, false, NULL, &err), &err, errors, &ok);

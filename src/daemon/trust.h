@@ -17,6 +17,7 @@ struct trust {
     struct tls_ctx *admin;      /* the same for the admin listener, which speaks HTTP/1.1 only */
     struct tls_ctx *local_cert; /* NULL without proxy-client-cert-file */
     struct tls_ctx *local_no_cert;
+    int64_t front_until_s;                    /* end of proxy-client-cert-file, in seconds since 1970; 0 without */
     struct tls_ctx *etcd[ETCD_SERVERS_MAX];   /* one per etcd-servers, each has its own name; NULL for http:// */
     struct tls_ctx *peer_cert, *peer_no_cert; /* NULL without peer-ca-file or proxy-client-cert-file */
     char *requestheader_ca, *client_ca; /* PEM text, for comparison with the API servers'; "" without such a file */

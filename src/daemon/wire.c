@@ -223,6 +223,7 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
         .local = s->local,
         .user = c->apiserver_user,
         .groups = c->apiserver_groups,
+        .front_until_s = t->front_until_s,
         .headers = &s->headers,
         .peer_tls_cert = t->peer_cert,
         .peer_tls_no_cert = t->peer_no_cert,

@@ -278,6 +278,16 @@ def test_requestheader(world):
     a.start()
 
 
+def test_front_proxy(world):
+    """MvproxyFrontProxyDisbelieved: what the local server answers, since when"""
+    world.sim.restart_server("a", **{"requestheader-client-ca-file": world.certs.crt("foreign-ca")})
+    walk(world, "MvproxyFrontProxyDisbelieved", lambda: value(world, "mvproxy_front_proxy_disbelieved") == 1,
+         r"requestheader: the local kube-apiserver does not believe this front proxy: it answers 401",
+         r"(?s)Not believed:.*\dZ .*requestheader +the local kube-apiserver does not believe", r"does not believe the front proxy: it answers 401")
+    world.sim.restart_server("a", **{"requestheader-client-ca-file": world.certs.crt("front-proxy-ca")})
+    until(world.proxies["a"].ready, "ready again")
+
+
 # Faults that cannot be caused here, and why: without the tool, or the right to use it.
 UNABLE = {}
 

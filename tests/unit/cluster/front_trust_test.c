@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* API servers that believe other front proxies than we do make us unready, and those that do not say so do not. */
+#include "base/clock.h"
 #include "kube/request_header.h"
 #include "lib/tap.h"
 #include "sim/world.h"
@@ -255,8 +256,161 @@ static void without_memory(void)
     ok(failed, "with one of them the answer is lost");
 }
 
+static void begin_asserting(struct world *w, int64_t left_s)
+{
+    world_init(w, WORLD_BASE);
+    w->opts.front = (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM)};
+    w->opts.front_until_s = clock_wall_us() / 1000000 + left_s;
+    kube_set_map(w->local, MAP("X-Remote-User"));
+}
+
+static bool says(struct world *w, const char *words)
+{
+    char reason[200] = "";
+
+    return !cluster_front_trusted(w->cluster, reason, sizeof(reason)) && strstr(reason, words) != NULL;
+}
+
+/* A front proxy of a CA or a name that the server does not accept gets 401, and so does each user with a certificate.
+ */
+static void disbelieved(void)
+{
+    struct world w;
+
+    begin_asserting(&w, 1000000);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_forbid(w.local, "/", 401);
+    sim_run_ms(w.loop, 40000);
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, 3000);
+    kube_forbid(w.local, "/", 401);
+    sim_run_ms(w.loop, 9000);
+    ok(trusted(&w), "a server that has another CA for a moment: nothing is lost");
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, 100000);
+    kube_forbid(w.local, "/", 401);
+    sim_run_ms(w.loop, 50000);
+    ok(says(&w, "does not believe this front proxy"), "for longer: not ready, and said so");
+    is_double(world_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 1, "and shown");
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, 100000);
+    ok(says(&w, "does not believe this front proxy"), "while it is away that stands");
+    kube_forbid(w.local, NULL, 0);
+    kube_start(w.local, 0);
+    sim_run_ms(w.loop, 6000);
+    ok(trusted(&w), "believed again: ready soon");
+    is_double(world_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 0, "and shown, too");
+    world_end(&w);
+}
+
+static void disbelieved_at_start(void)
+{
+    static const unsigned statuses[] = {401, 403};
+
+    for (size_t i = 0; i < ROWS(statuses); i++) {
+        struct world w;
+
+        begin_asserting(&w, 1000000);
+        kube_forbid(w.local, "/", statuses[i]);
+        world_start(&w);
+        ok(!world_ready(&w, 100000), "%u from the start: never ready", statuses[i]);
+        ok(says(&w, statuses[i] == 401 ? "answers 401" : "answers 403"), "and said why");
+        kube_forbid(w.local, NULL, 0);
+        ok(world_ready(&w, 40000), "until that is put right");
+        ok(trusted(&w), "and believed");
+        world_end(&w);
+    }
+}
+
+/* A server without our groups lets anybody read discovery, and so does not refuse everything. */
+static void without_groups(void)
+{
+    struct world w;
+
+    begin_asserting(&w, 1000000);
+    kube_forbid(w.local, "/api/v1/namespaces", 403);
+    kube_forbid_watches(w.local, 403);
+    world_start(&w);
+    sim_run_ms(w.loop, 15000);
+    ok(says(&w, "answers 403 to system:masters"), "who refuses system:masters has not read the groups");
+    world_end(&w);
+}
+
+/* Who is not in system:masters may lack rights, and who has them may be refused one thing. */
+static void only_rights(void)
+{
+    static const char *const plain[] = {"system:authenticated", NULL};
+    struct world w;
+
+    begin_asserting(&w, 1000000);
+    w.opts.groups = plain;
+    kube_forbid(w.local, "/", 403);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "403 without system:masters: ready");
+    sim_run_ms(w.loop, 100000);
+    ok(trusted(&w), "for good");
+    world_end(&w);
+    begin_asserting(&w, 1000000);
+    kube_forbid(w.local, "/apis/coordination.k8s.io", 403);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "403 for the Leases alone: ready");
+    sim_run_ms(w.loop, 100000);
+    ok(trusted(&w), "for good");
+    world_end(&w);
+}
+
+/* That it is over is told by whoever watches dates. */
+static void expired(void)
+{
+    struct world w;
+
+    begin_asserting(&w, 60);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_forbid(w.local, "/", 401);
+    sim_run_ms(w.loop, 50000);
+    ok(!trusted(&w), "refused before its end: not believed");
+    sim_run_ms(w.loop, 11000);
+    ok(trusted(&w), "at its end: not said twice");
+    sim_run_ms(w.loop, 10000);
+    is_double(world_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 0, "nor shown");
+    world_end(&w);
+    begin_asserting(&w, -1);
+    kube_forbid(w.local, "/", 401);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "over from the start: its 401 is waited for by nobody");
+    sim_run_ms(w.loop, 50000);
+    ok(trusted(&w), "nor said twice");
+    world_end(&w);
+}
+
+/* Nobody is asserted: then 401 says nothing. */
+static void without_pair(void)
+{
+    struct world w;
+
+    begin_asserting(&w, 1000000);
+    world_start(&w);
+    kube_forbid(w.local, "/", 401);
+    sim_run_ms(w.loop, 100000);
+    ok(!trusted(&w), "refused");
+    w.opts.front_until_s = 0;
+    cluster_update(w.cluster, &w.opts);
+    ok(trusted(&w), "a reload without a pair: well at once");
+    sim_run_ms(w.loop, 100000);
+    ok(trusted(&w), "for good");
+    world_end(&w);
+}
+
 int main(void)
 {
+    disbelieved();
+    disbelieved_at_start();
+    without_groups();
+    only_rights();
+    expired();
+    without_pair();
     told();
     put_right_here();
     not_needed();

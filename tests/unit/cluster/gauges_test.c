@@ -141,6 +141,7 @@ static void not_configured(void)
                                          "mvproxy_skewed_group_versions",
                                          "mvproxy_uneven_group_versions",
                                          "mvproxy_requestheader_differs",
+                                         "mvproxy_front_proxy_disbelieved",
                                          "mvproxy_excluded_group_versions"};
     struct world w;
 
