@@ -8,10 +8,12 @@ docs/limits.md speaks of).  From 5000 on the daemon has a core to itself, each f
 enough, and it says how long they waited, before and in the flood.  Nothing is asserted about times.
 """
 
+import contextlib
 import os
 import shutil
 import socket
 import subprocess
+import time
 
 import crowd
 import fixture
@@ -297,6 +299,44 @@ def test_refused_certificates(world):
             equal(client.ask("GET", MAPS).status, 401, "status")
     check(proxy.log_contains("Audit", mark), "no audit line")
     check(not proxy.log_contains('"Unauthorized" client=', mark), "another line", proxy.tail())
+
+
+def sips(clients):
+    """A few bytes a second, below TLS: it would take a whole record at once."""
+    for client in clients:
+        with contextlib.suppress(OSError):
+            os.read(client.sock.fileno(), 200)
+    time.sleep(1)
+
+
+def test_slow_readers_make_room(world):
+    """all places are taken by one address that takes its answers a few bytes at a time: they go, whoever watches stays"""
+    proxy = world.proxies["a"]
+    places, seconds = 20, 30
+    mark = proxy.reload({"max-connections": places})
+    proxy.await_log("Reloaded", mark)
+    before = closed(proxy, "slow_reader")
+    watch = world.client(source="127.0.0.8")
+    watch.request("GET", MAPS + "?watch=true")
+    equal(watch.final_head().status, 200, "a watch")
+    slow = [world.client(receive_buffer=4096) for _ in range(places - 1)]
+    for client in slow:
+        client.request("GET", "/sim/bytes?n=%d" % (8 << 20))
+    waiting = socket.create_connection(proxy.address)  # nobody is known to be slow before somebody wants a place
+    for _ in range(seconds + 2):
+        sips(slow)
+    waiting.close()
+    for _ in range(places):
+        with world.client(source="127.0.0.9") as other:
+            equal(other.ask("GET", MAPS).status, 200, "a client from elsewhere")
+    check(closed(proxy, "slow_reader") > before, "no slow reader had to go")
+    equal(metric(proxy, "slow_readers_total"), closed(proxy, "slow_reader"), "counted alike")
+    check(watch.quiet() or watch.left is None, "the watch has ended")
+    for client in (watch, *slow):
+        client.close()
+    until(lambda: metric(proxy, "connections") <= 4, "them to be gone", PATIENCE)
+    mark = proxy.reload({"max-connections": 50000})
+    proxy.await_log("Reloaded", mark)
 
 
 def test_log_stays_short(world):
