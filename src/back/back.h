@@ -128,7 +128,7 @@ size_t origin_clients_in_flight(const struct origin *o);               /* withou
 bool origin_unreachable(const struct origin *o);                       /* the last attempt to connect failed */
 bool origin_loops(const struct origin *o);                             /* opts.last, and an mvproxy answers there */
 const char *origin_ejection(const struct origin *o, uint64_t *for_ms); /* why, how long (or NULL); NULL: it is not */
-/* It hangs, it seems: its connections prove that they live, or end. At most once in TIMEOUT_SUSPECT_MS. */
+/* A question of ours was not answered in time: not healthy until a byte comes, and connections prove that they live. */
 void origin_suspect(struct origin *o);
 /* The retry budget (back/health.h), and that of strangers: asked before what failed here goes elsewhere, and told. */
 bool origin_may_repeat(const struct origin *o, bool stranger);

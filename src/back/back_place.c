@@ -56,14 +56,19 @@ static void close_idle(struct origin *o)
     }
 }
 
-/* Over HTTP/1.1 nothing can be asked beside requests: those under way have their own time, others get a connection that
- * shows whether there is somebody. */
+/* Other requests get a connection that shows whether there is somebody. */
 static void doubt(struct origin *o)
 {
     for (size_t i = 0; i < POOL_KINDS; i++) {
         pool_close_idle(o->pools[i], CLOSE_ORIGIN_HANGS);
         h2_pool_doubt(o->pools[i]);
     }
+}
+
+static void give_up(struct origin *o)
+{
+    for (size_t i = 0; i < POOL_KINDS; i++)
+        pool_give_up(o->pools[i]);
 }
 
 static void drop_pools(struct origin *o)
@@ -112,6 +117,7 @@ struct back *back_new(struct loop *l, struct metrics *m)
     b->place = place;
     b->close_idle = close_idle;
     b->doubt = doubt;
+    b->give_up = give_up;
     b->drop_pools = drop_pools;
     if (m == NULL)
         m = b->own_metrics = metrics_new();

@@ -448,20 +448,30 @@ static bool read_body(struct h1_client *c, struct slice in)
     return false;
 }
 
+/* No more of the answer comes. */
+static void lose(struct h1_client *c, const char *why)
+{
+    fail(c, c->in_body ? BACK_FAIL_BODY : c->request->answered ? BACK_FAIL_HEAD : BACK_FAIL_UNANSWERED, why);
+}
+
 /* The server ended and everything it sent is read. */
 static void ended(struct h1_client *c)
 {
-    struct back_request *r = c->request;
-
-    if (r == NULL)
+    if (c->request == NULL)
         h1_client_close(c, CLOSE_BY_SERVER, c->is_broken ? stream_failure(c->stream) : "");
-    else if (!c->in_body)
-        fail(c, r->answered ? BACK_FAIL_HEAD : BACK_FAIL_UNANSWERED,
-             c->is_broken ? stream_failure(c->stream) : "server closed the connection");
-    else if (!c->is_broken && h1_body_eof(&c->body))
+    else if (c->in_body && !c->is_broken && h1_body_eof(&c->body))
         complete(c);
     else
-        fail(c, BACK_FAIL_BODY, c->is_broken ? stream_failure(c->stream) : "response body is truncated");
+        lose(c, c->is_broken ? stream_failure(c->stream)
+                : c->in_body ? "response body is truncated"
+                             : "server closed the connection");
+}
+
+void h1_client_give_up(struct h1_client *c)
+{
+    must_hold(c->state == CONN_BUSY);
+    if (!c->request->paused && stream_input_len(c->stream) == 0)
+        lose(c, "server hangs");
 }
 
 static void read_input(struct h1_client *c)
@@ -500,6 +510,7 @@ static void on_stream(struct stream *s, enum stream_event ev, void *arg)
         c->is_broken = true;
         break;
     case STREAM_READABLE:
+        origin_heard(c->origin);
         break;
     }
     read_input(c);

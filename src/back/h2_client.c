@@ -212,6 +212,7 @@ static void take_input(struct h2_client *c)
         if (in.n > PIECE_BYTES)
             in.n = PIECE_BYTES;
         c->heard_ms = now_of(c);
+        origin_heard(c->origin);
         c->pinged_ms = 0;
         c->doubted = false;
         c->in_session = true;

@@ -227,9 +227,20 @@ static uint64_t now_of(const struct origin *o)
     return loop_now_ms(o->back->loop);
 }
 
+void origin_heard(struct origin *o)
+{
+    o->heard_ms = now_of(o);
+}
+
+bool origin_hangs(const struct origin *o)
+{
+    return o->silent_ms > o->heard_ms;
+}
+
+/* One that hangs has no trial either: our own questions find out when it is back. */
 bool origin_healthy(const struct origin *o)
 {
-    return o->back == NULL || !health_is_out(&o->health, now_of(o));
+    return o->back == NULL || !(health_is_out(&o->health, now_of(o)) || (origin_hangs(o) && !o->opts.sole));
 }
 
 const char *origin_ejection(const struct origin *o, uint64_t *for_ms)
@@ -353,7 +364,8 @@ bool origin_loops(const struct origin *o)
 /*
  * It is frozen, or its host is gone, and connections do not tell. Those that are idle are closed; on HTTP/2 it is asked
  * at once, gets nothing new until a byte comes, and where none does within ping_timeout_ms the connection ends. Not
- * more often: a server that is merely slow to answer who asked would lose its idle connections each time.
+ * more often: a server that is merely slow to answer who asked would lose its idle connections each time. Over HTTP/1.1
+ * nothing can be asked beside requests: those end when nothing at all has come for the same time, over any connection.
  */
 void origin_suspect(struct origin *o)
 {
@@ -362,6 +374,10 @@ void origin_suspect(struct origin *o)
     if (o->back == NULL)
         return;
     now = now_of(o);
+    if (!origin_hangs(o))
+        o->silent_ms = now;
+    else if (now - o->silent_ms >= o->opts.ping_timeout_ms)
+        o->back->give_up(o);
     if (now < o->suspect_again_ms)
         return;
     o->suspect_again_ms = now + TIMEOUT_SUSPECT_MS;

@@ -34,7 +34,7 @@ enum close_reason {
     CLOSE_UPGRADED, /* given away, not closed */
     CLOSE_ORIGIN_GONE,
     CLOSE_SURPLUS,      /* as many others are idle already */
-    CLOSE_ORIGIN_HANGS, /* idle, and the server has left a question unanswered (origin_suspect()) */
+    CLOSE_ORIGIN_HANGS, /* the server has left a question unanswered, and nothing else came (origin_suspect()) */
     CLOSE_NO_HOP,       /* no mvproxy there: given to the pool with certificate, or of no use to anybody (HTTP/2) */
     /* Of HTTP/2 connections only: */
     CLOSE_NO_HTTP2,     /* given to the HTTP/1.1 pool, or the server takes no streams */
@@ -78,8 +78,9 @@ struct origin {
     bool complete;                   /* they are all there */
     size_t in_flight, own_in_flight; /* the second are among the first */
     enum origin_reach reach;
-    uint64_t suspect_again_ms; /* not in doubt before */
-    bool came_back;            /* a question of ours (loop_token.h) */
+    uint64_t suspect_again_ms;    /* not in doubt before */
+    uint64_t heard_ms, silent_ms; /* when its last byte came; since when it is suspected, unless that came later */
+    bool came_back;               /* a question of ours (loop_token.h) */
     uint64_t came_back_ms;
     struct health health;
     char out_why[ORIGIN_WHY_BYTES]; /* of the last failure that put it out */
@@ -106,10 +107,11 @@ struct back {
     struct churn wasted_dials, resets;
     char loop_token[ORIGIN_TOKEN_BYTES + 1]; /* loop_token.h */
     /* Upwards: finds a connection for the request (fresh: one of its own); closes what is idle; doubts the connections;
-     * frees the pools. */
+     * ends what is under way over HTTP/1.1; frees the pools. */
     void (*place)(struct back_request *r, bool fresh);
     void (*close_idle)(struct origin *o);
     void (*doubt)(struct origin *o);
+    void (*give_up)(struct origin *o);
     void (*drop_pools)(struct origin *o);
 };
 
@@ -132,8 +134,9 @@ enum back_failure origin_failure(const struct origin *o);
 void origin_note_close(struct origin *o, enum close_reason why, const char *detail, const char *protocol,
                        uint64_t served);
 const char *origin_close_text(enum close_reason why);
-/* A final head has come. */
-void origin_answered(struct origin *o, unsigned status);
+void origin_heard(struct origin *o);                     /* bytes have come */
+bool origin_hangs(const struct origin *o);               /* it left a question unanswered, and nothing has come since */
+void origin_answered(struct origin *o, unsigned status); /* a final head has come */
 /* How long a client's request waited for it. */
 void origin_note_time(struct origin *o, uint64_t us);
 /* For good: what is sent again is not counted. */

@@ -354,6 +354,16 @@ void pool_close_idle(struct pool *p, enum close_reason why)
         h1_client_close(list_entry(n, struct h1_client, node), why, "");
 }
 
+void pool_give_up(struct pool *p)
+{
+    struct list *busy = &p->h1.by_state[CONN_BUSY];
+
+    for (struct list_node *n = list_first(busy), *next; n != NULL; n = next) {
+        next = list_next(busy, n);
+        h1_client_give_up(list_entry(n, struct h1_client, node));
+    }
+}
+
 void pool_drop_all(struct pool *p)
 {
     struct list_node *n;

@@ -36,6 +36,8 @@ MEM_CHECK struct dial *pool_dial(struct pool *p, bool http2, dial_fn *fn, void *
 /* Takes an open stream that speaks HTTP/1.1 as one of its idle connections. */
 void pool_adopt(struct pool *p, struct stream *s);
 void pool_close_idle(struct pool *p, enum close_reason why);
+/* The server hangs: ends what it has left unanswered, or half answered, over HTTP/1.1. */
+void pool_give_up(struct pool *p);
 /* Ends all requests, closes all connections. */
 void pool_drop_all(struct pool *p);
 size_t pool_max(const struct pool *p);

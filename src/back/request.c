@@ -339,6 +339,7 @@ void request_lost(struct back_request *r, enum back_failure why, const char *tex
         .sent = r->sent,
         .body_gone = r->body_taken && !r->keeps_copy,
         .upgrade = r->opts.upgrade || r->opts.once,
+        .hangs = origin_hangs(o),
         .affordable = true,
         .repeated = r->retries + r->opts.others,
     };

@@ -14,8 +14,8 @@ enum retry_verdict retry_decide(const struct retry_case *c)
         return RETRY_BREAK;
     if (is_final(c->why) || c->body_gone || !c->affordable || !retry_is_harmless(c->method, c->upgrade, c->sent))
         return RETRY_ANSWER;
-    /* A pool that is full, a server that cannot be reached or talks nonsense is no better a moment later. */
-    if (c->why == BACK_FAIL_UNANSWERED && !c->upgrade && c->repeated < RETRY_MAX_HERE)
+    /* A pool that is full, a server that hangs, cannot be reached or talks nonsense is no better a moment later. */
+    if (c->why == BACK_FAIL_UNANSWERED && !c->upgrade && !c->hangs && c->repeated < RETRY_MAX_HERE)
         return RETRY_HERE;
     return c->others ? RETRY_ELSEWHERE : RETRY_ANSWER;
 }

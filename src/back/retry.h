@@ -29,6 +29,7 @@ struct retry_case {
     bool body_gone;    /* some of its body was taken and cannot be given again */
     bool upgrade;      /* has a connection of its own, and whatever its method is not safe: a command may run */
     bool others;       /* another candidate is left */
+    bool hangs;        /* the server does, and would take the request again without a word */
     bool affordable;   /* by the retry budget of the origin that failed */
     unsigned repeated; /* at this origin so far; RETRY_MAX_HERE for who asks about another one */
 };

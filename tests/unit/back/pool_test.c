@@ -298,6 +298,87 @@ static void suspected(void)
     kit_close(&k);
 }
 
+static void later(struct kit *k, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    settle(k->loop);
+}
+
+/* Nothing at all comes from the server for TIMEOUT_H2_PONG_MS: what is under way ends, answered or not. */
+static void gives_up(void)
+{
+    static struct kit k;
+    struct call unanswered, half, slow;
+
+    clock_fake(clock_us(), clock_wall_us());
+    kit_open(&k, false, 0);
+    call_start(&unanswered, &k, "GET", "/a");
+    ok(conn_has(kit_conn(&k, 0), "/a"), "one request");
+    call_start(&half, &k, "GET", "/b");
+    ok(conn_has(kit_conn(&k, 1), "/b"), "another");
+    conn_say(&k.conns[1], "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
+    settle(k.loop);
+    call_start(&slow, &k, "GET", "/c");
+    ok(conn_has(kit_conn(&k, 2), "/c"), "and one whose client does not read");
+    conn_say(&k.conns[2], "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
+    settle(k.loop);
+    back_pause(slow.r);
+    later(&k, 1);
+    ok(origin_healthy(k.origin), "healthy");
+    origin_suspect(k.origin);
+    ok(!origin_healthy(k.origin), "one that hangs is none to be asked first");
+    later(&k, TIMEOUT_H2_PONG_MS - 1);
+    origin_suspect(k.origin);
+    settle(k.loop);
+    ok(call_is(&unanswered, ""), "not yet");
+    later(&k, 1);
+    origin_suspect(k.origin);
+    settle(k.loop);
+    ok(call_is(&unanswered, "failed: unanswered"), "what has no answer, and no second attempt there");
+    ok(call_is(&half, "head(200) failed: body"), "what has half of one");
+    ok(call_is(&slow, "head(200)"), "not what waits for its client");
+    back_resume(slow.r);
+    conn_say(&k.conns[2], "llo");
+    settle(k.loop);
+    ok(call_is(&slow, "head(200) end"), "which may have come before");
+    ok(origin_healthy(k.origin), "whoever says something does not hang");
+    call_free(&unanswered);
+    call_free(&half);
+    call_free(&slow);
+    clock_real();
+    kit_close(&k);
+}
+
+/* A byte in between, on whatever connection: it is slow, and has its time. */
+static void is_slow(void)
+{
+    static struct kit k;
+    struct call a, b;
+
+    clock_fake(clock_us(), clock_wall_us());
+    kit_open(&k, false, 0);
+    call_start(&a, &k, "GET", "/a");
+    ok(conn_has(kit_conn(&k, 0), "/a"), "a request");
+    call_start(&b, &k, "GET", "/b");
+    ok(conn_has(kit_conn(&k, 1), "/b"), "another");
+    later(&k, 1);
+    origin_suspect(k.origin);
+    later(&k, TIMEOUT_H2_PONG_MS - 1);
+    conn_say(&k.conns[1], OK5);
+    ok(call_is(&b, "head(200) end"), "the other is answered");
+    later(&k, 1);
+    origin_suspect(k.origin);
+    later(&k, TIMEOUT_H2_PONG_MS - 1);
+    origin_suspect(k.origin);
+    settle(k.loop);
+    conn_say(&k.conns[0], OK5);
+    ok(call_is(&a, "head(200) end"), "and then the first");
+    call_free(&a);
+    call_free(&b);
+    clock_real();
+    kit_close(&k);
+}
+
 /* Who waits for a connection that others have gets the next one, not one that was closed. */
 static void suspected_with_waiting(void)
 {
@@ -454,6 +535,8 @@ int main(void)
     idle_at_different_times();
     suspected();
     suspected_with_waiting();
+    gives_up();
+    is_slow();
     origin_life();
     addresses();
     bad_tls();

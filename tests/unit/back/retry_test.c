@@ -32,6 +32,9 @@ static const struct {
     {"not read, an upgrade, another candidate",
      {HTTP_POST, BACK_FAIL_UNANSWERED, .upgrade = true, .others = true, .affordable = true},
      RETRY_ELSEWHERE},
+    {"not read, of one that hangs, another candidate",
+     {HTTP_POST, BACK_FAIL_UNANSWERED, .hangs = true, .others = true, .affordable = true},
+     RETRY_ELSEWHERE},
     /* sent, and lost without an answer */
     {"safe: again", {HTTP_GET, BACK_FAIL_UNANSWERED, .sent = true, .affordable = true}, RETRY_HERE},
     {"HEAD is safe", {HTTP_HEAD, BACK_FAIL_UNANSWERED, .sent = true, .affordable = true}, RETRY_HERE},
@@ -39,6 +42,12 @@ static const struct {
     {"safe, often enough, another candidate",
      {HTTP_GET, BACK_FAIL_UNANSWERED, .sent = true, .others = true, .affordable = true, .repeated = ENOUGH},
      RETRY_ELSEWHERE},
+    {"safe, of one that hangs, another candidate",
+     {HTTP_GET, BACK_FAIL_UNANSWERED, .sent = true, .hangs = true, .others = true, .affordable = true},
+     RETRY_ELSEWHERE},
+    {"safe, of one that hangs, no other",
+     {HTTP_GET, BACK_FAIL_UNANSWERED, .sent = true, .hangs = true, .affordable = true},
+     RETRY_ANSWER},
     {"safe, an upgrade, no other",
      {HTTP_GET, BACK_FAIL_UNANSWERED, .sent = true, .upgrade = true, .affordable = true},
      RETRY_ANSWER},
@@ -98,7 +107,7 @@ static void check_rules(const struct retry_case *c, unsigned *broken)
     *broken += again && (c->relayed || c->body_gone || !c->affordable);
     *broken += (v == RETRY_BREAK) != c->relayed;
     *broken += v == RETRY_ELSEWHERE && !c->others;
-    *broken += v == RETRY_HERE && (c->repeated >= RETRY_MAX_HERE || c->why != BACK_FAIL_UNANSWERED);
+    *broken += v == RETRY_HERE && (c->repeated >= RETRY_MAX_HERE || c->why != BACK_FAIL_UNANSWERED || c->hangs);
 }
 
 /* All methods, failures, facts and counts. */
