@@ -2,6 +2,8 @@
 /* What is remembered of tokens, for how long, and of whom it is not. */
 #include "back/bearers.h"
 
+#include <stdio.h>
+
 #include "back/claims.h"
 #include "base/clock.h"
 #include "unit/back/h2_kit.h"
@@ -65,9 +67,31 @@ static void tokens_taken(void)
     }
 }
 
+/* Not even of the token that is kept where one without hash would be. */
+static void answers_to_nobody(void)
+{
+    static struct h2_kit k;
+    char text[32];
+    struct call c;
+
+    h2_open(&k);
+    h2_call_init(&c, &k, "/x", "Bearer 0");
+    for (unsigned n = 0; n == 0 || back_bearer(&c.head) % LIMIT_ACCEPTED_BEARERS != 0; n++) {
+        (void)snprintf(text, sizeof(text), "Bearer %u", n);
+        c.head.fields[c.head.n_fields - 1].value = slice_str(text);
+    }
+    h2_judge_bearer(&k, text, 200);
+    ok(!back_is_stranger(k.k.back, &c.head), "a token that was taken");
+    h2_judge_bearer(&k, "", 200);
+    ok(!back_is_stranger(k.k.back, &c.head), "is not forgotten for who has none");
+    call_free(&c);
+    h2_close(&k);
+}
+
 int main(void)
 {
     no_tokens();
     tokens_taken();
+    answers_to_nobody();
     return tap_end();
 }

@@ -471,6 +471,35 @@ static void charged(bool cancelled)
     h2_close(&k);
 }
 
+/* What is not sent any more of a body is given back before its owner is told of the end. */
+static void charged_until_answered(void)
+{
+    static struct h2_kit k;
+    static char text[40 << 10];
+    struct quota quota;
+    struct h2_conn *s;
+    struct call c;
+
+    quota_init(&quota, NULL, 0);
+    memset(text, 'x', sizeof(text));
+    h2_open(&k);
+    k.holds = true;
+    upload_init(&c, &k, 4 * sizeof(text));
+    c.opts.quota = &quota;
+    call_send(&c);
+    s = h2_conn(&k, 0);
+    for (size_t i = 0; i < 4; i++)
+        if (!back_write(c.r, slice_of(text, sizeof(text))))
+            tap_bail("the body is not taken");
+    (void)h2_asked_body(s, 0, 65535);
+    ok(quota.held >= sizeof(text), "a body waits (%zu bytes)", quota.held);
+    h2_headers(s, s->asked[0].id, ":status: 413\n", true);
+    ok(call_is(&c, "head(413) end"), "its answer does not");
+    is_u64(c.charged_at_end, 0, "nothing is charged any more by then");
+    call_free(&c);
+    h2_close(&k);
+}
+
 /* The nth allocation of a request's life fails; 0: none. */
 static void scene(struct h2_kit *k, uint64_t nth)
 {
@@ -582,6 +611,7 @@ int main(void)
     not_taken(false);
     not_taken(true);
     charged(true);
+    charged_until_answered();
     charged(false);
     short_of_memory();
     return tap_end();

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/quota.h"
 #include "net/listener.h"
 
 /* ---- server ---- */
@@ -253,6 +254,7 @@ static void on_end(void *arg, const struct http_head *trailers)
     struct call *c = arg;
 
     c->r = NULL;
+    c->charged_at_end = c->opts.quota == NULL ? 0 : c->opts.quota->held;
     note(c, "end", (unsigned)trailers->n_fields);
     if (c->follow != NULL)
         call_send(c->follow);

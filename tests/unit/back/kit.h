@@ -55,6 +55,7 @@ struct call {
     struct buf body; /* all of on_body */
     size_t n_fields; /* of the answer */
     struct http_body answer_body;
+    size_t charged_at_end; /* in opts.quota, which may go with the owner from on_end on */
     size_t body_events;
     unsigned writable;
     struct back_failure_info failure;
