@@ -22,7 +22,6 @@ static bool make_head(struct http_head *h, struct arena *a, const struct status 
         return false;
     h->status = s->code;
     h->reason = http_reason(s->code);
-    h->minor = 1;
     good = http_head_add_id(h, a, HTTP_CACHE_CONTROL, SLICE_LIT("no-cache, private")) &&
            http_head_add_id(h, a, HTTP_CONTENT_TYPE, SLICE_LIT(STATUS_CONTENT_TYPE)) &&
            (audit_id.n == 0 || http_head_add_id(h, a, HTTP_AUDIT_ID, audit_id)) &&

@@ -101,7 +101,6 @@ enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a
     out->method = in->head->method;
     out->method_id = in->head->method_id;
     out->target = in->head->target;
-    out->minor = 1;
     drop_fields(in, out);
     /* HTTP/1.0 may come without, HTTP/1.1 must not (RFC 9112 3.2): the name that every API server answers to. */
     if (http_head_find(out, HTTP_HOST) == NULL &&
@@ -155,7 +154,6 @@ bool rewrite_response(const struct http_head *in, const struct rewrite_origin *f
     drop_own_names(out);
     out->status = in->status;
     out->reason = in->reason;
-    out->minor = 1;
     if (from->warning != NULL) {
         struct slice value = arena_printf(a, "299 - \"%s\"", from->warning);
 
