@@ -61,6 +61,20 @@ static void by_host_name(void)
     world_end(&w);
 }
 
+/* The older, the longer it is tried in vain: since the start. */
+static void never_read(void)
+{
+    struct world w;
+
+    (void)with_peer(&w);
+    kube_forbid(w.local, "/api", 403);
+    sim_run_ms(w.loop, 20000);
+    ok(world_metric(&w, "mvproxy_discovery_age_seconds", "cp-a", NULL) >= 19 &&
+           world_metric(&w, "mvproxy_discovery_age_seconds", "cp-a", NULL) <= 21,
+       "what was never read is as old as we are");
+    world_end(&w);
+}
+
 /* Who answers at its address is another: nobody can be sent to it, and that it does not answer is what an alert sees.
  */
 static void another_answers(void)
@@ -158,6 +172,7 @@ static void not_configured(void)
 int main(void)
 {
     by_host_name();
+    never_read();
     another_answers();
     two_of_one_name();
     taken_away();

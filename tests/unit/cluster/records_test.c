@@ -598,6 +598,47 @@ static void moved(void)
     world_end(&s.w);
 }
 
+static void count_done(void *arg)
+{
+    ++*(int *)arg;
+}
+
+/* A reload to another etcd while our record is being removed: what the one before still answers is not the other's. */
+static void moved_at_the_end(void)
+{
+    struct story s;
+    struct sim_etcd *other;
+    struct origin *origins[2];
+    int done = 0;
+
+    begin(&s, 2);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 2000);
+    other = sim_etcd_new(s.w.loop, 78);
+    s.members[2] = sim_etcd_member(other, s.w.back, "10.0.1.9:2379");
+    origins[0] = origin_new(s.w.back, &(struct origin_opts){.name = "etcd", .host = "10.0.1.9", .port = 2379});
+    origins[1] = origin_new(s.w.back, &(struct origin_opts){.name = "etcd", .host = "10.0.1.9", .port = 2380});
+    s.members[0]->delay_ms = s.members[1]->delay_ms = 100;
+    s.members[2]->delay_ms = 500;
+    cluster_stop(s.w.cluster, count_done, &done);
+    s.w.opts.etcd_servers = origins;
+    cluster_update(s.w.cluster, &s.w.opts);
+    sim_run_ms(s.w.loop, 1500);
+    is_u64(sim_etcd_watches(other), 1, "the other one is read and watched at once");
+    sim_run_ms(s.w.loop, 1500);
+    is_int(done, 1, "and nobody is held up");
+    for (int i = 0; i < 2; i++) {
+        origin_unref(origins[i]);
+        origin_unref(s.origins[i]);
+    }
+    cluster_free(s.w.cluster);
+    s.w.cluster = NULL;
+    sim_run_ms(s.w.loop, 0);
+    sim_etcd_free(other);
+    sim_etcd_free(s.etcd);
+    world_end(&s.w);
+}
+
 static void restored(void)
 {
     struct story s;
@@ -692,6 +733,7 @@ int main(void)
     leader_change();
     wrong_cluster();
     moved();
+    moved_at_the_end();
     restored();
     said_once();
     away_once();

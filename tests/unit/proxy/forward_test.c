@@ -38,6 +38,7 @@ static void local_and_peer(void)
     ok(has(c, "X-Mvproxy-Served-By: apiserver-b"), "who is named");
     world_settle(&w);
     is_double(world_metric(&w, "apiserver_rerouted_request_total", "jobs"), 1, "and counted");
+    is_double(world_metric(&w, "apiserver_rerouted_request_total", "pods"), 0, "as the local server's is not");
     world_close(&w);
 }
 
