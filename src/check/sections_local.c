@@ -137,17 +137,59 @@ static bool is_believed_by_rights(struct scene *s, struct buf *body, struct answ
     return yes;
 }
 
+static bool sees_group(struct json_object *seen, const char *group)
+{
+    size_t n = json_object_is_type(seen, json_type_array) ? json_object_array_length(seen) : 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *one = json_object_get_string(json_object_array_get_idx(seen, i));
+
+        if (one != NULL && strcmp(one, group) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Of the groups that we name, the first that it does not see; NULL: it sees them all. */
+static const char *unseen_group(const struct scene *s, struct json_object *user)
+{
+    struct json_object *seen = NULL;
+
+    (void)json_object_object_get_ex(user, "groups", &seen);
+    for (const char *const *g = s->config->apiserver_groups; *g != NULL; g++)
+        if (!sees_group(seen, *g))
+            return *g;
+    return NULL;
+}
+
+/* With another header of groups it believes the name, and grants nothing that the groups have. */
+static void say_unseen(struct scene *s, const char *group)
+{
+    const char *header = s->config->requestheader_group_headers[0];
+
+    s->believed = false;
+    findings_wrong(s->f, "local-front-proxy",
+                   "its --requestheader-group-headers must have the first of requestheader-group-headers",
+                   "the local API server does not believe the header of groups (%s): asked as %s of %s, it does not "
+                   "see that group, so users with certificates lack the rights of theirs",
+                   header == NULL ? "X-Remote-Group" : header, s->config->apiserver_user, group);
+}
+
 static void judge_name(struct scene *s, struct buf *body)
 {
     struct json_object *o = buf_append_char(body, '\0') ? json_tokener_parse(buf_slice(body).p) : NULL;
     struct json_object *status = NULL, *user = NULL;
-    const char *name = "";
+    const char *name = "", *group = NULL;
 
     if (o != NULL && json_object_object_get_ex(o, "status", &status) &&
         json_object_object_get_ex(status, "userInfo", &user))
         name = sections_text(user, "username");
     s->believed = strcmp(name, s->config->apiserver_user) == 0;
     if (s->believed)
+        group = unseen_group(s, user);
+    if (group != NULL)
+        say_unseen(s, group);
+    else if (s->believed)
         findings_good(s->f, "local-front-proxy", "it believes the front proxy: asked as %s, it sees %s", name, name);
     else
         findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
@@ -181,7 +223,10 @@ static void judge_identity(struct scene *s, struct buf *body)
         findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
                        "the local API server does not answer the front proxy: %s", a.failure);
     else if (a.status == 201)
-        findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
+        findings_wrong(s->f, "local-front-proxy",
+                       "its --requestheader-username-headers and --requestheader-group-headers must have the first of "
+                       "requestheader-username-headers and requestheader-group-headers, and apiserver-user the rights "
+                       "of /usr/share/mvproxy/rbac/mvproxy.yaml",
                        "the local API server does not believe the front proxy, or %s has no rights at all",
                        s->config->apiserver_user);
     else

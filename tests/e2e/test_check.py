@@ -216,6 +216,7 @@ def faults(world):
         ("the local server is not ready", {}, unready(world)),
         ("the local server believes other front proxies", {}, server(world, "a", **{"requestheader-client-ca-file": crt("foreign-ca")})),
         ("the local server allows another name", {}, server(world, "a", **{"requestheader-allowed-names": ["aggregator"]})),
+        ("the local server reads groups from another header", {"requestheader-group-headers": ["X-Foo"]}),
         ("the API servers have other headers", {}, told(world, **{"requestheader-username-headers": '["X-User"]'})),
         ("the API servers name a header more", {}, told(world, **{"requestheader-group-headers": '["X-Remote-Group", "X-Teams"]'})),
         ("a name that the API servers do not allow", {"requestheader-allowed-names": ["front-proxy-client", "somebody"]}),

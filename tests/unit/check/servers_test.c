@@ -41,7 +41,7 @@ struct answers {
 
 static const struct answers usual[] = {
     {"/readyz", 200, "ok"},
-    {"/selfsubjectreviews", 201, "{\"status\":{\"userInfo\":{\"username\":\"me\"}}}"},
+    {"/selfsubjectreviews", 201, "{\"status\":{\"userInfo\":{\"username\":\"me\",\"groups\":[\"others\",\"mine\"]}}}"},
     {"/selfsubjectaccessreviews", 201, ALLOWED},
     {"/version", 200, VERSION("30")},
     {"/configmaps/", 200, MAP("X-Remote-User", CA)},
@@ -165,6 +165,7 @@ static void take_setting(struct block *b, char *line)
 static void parse(struct slice text, struct block *b)
 {
     static const char *const none[] = {NULL};
+    static const char *const mine[] = {"mine", NULL}, *const header[] = {"X-Group", NULL};
     struct slice line;
 
     *b = (struct block){.hostname = "cp-a",
@@ -172,7 +173,8 @@ static void parse(struct slice text, struct block *b)
                         .config = {.apiserver = "https://local",
                                    .apiserver_tls_server_name = "name",
                                    .apiserver_user = "me",
-                                   .apiserver_groups = none,
+                                   .apiserver_groups = mine,
+                                   .requestheader_group_headers = header,
                                    .proxy_client_cert_file = "",
                                    .requestheader_allowed_names = none,
                                    .client_ca_file = ca_path,
