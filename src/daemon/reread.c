@@ -216,8 +216,6 @@ static void on_verdict(void *arg, enum trust_verdict v, const char *server, cons
         return;
     if (r->app->phase == APP_SERVING)
         take(r);
-    else
-        stop_asking(r);
 }
 
 void reread_files(struct app *a)

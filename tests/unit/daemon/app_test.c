@@ -321,6 +321,21 @@ static void refuses(void)
     ok(strstr(process_errors(), "control-socket: ") != NULL, "why: %s", process_errors());
 }
 
+/* Its heartbeat is among the last that it makes, and without it it would be nothing. */
+static void no_heartbeat(void)
+{
+    uint64_t before = mem_calls(), nth;
+    struct app *a = process_start(BASE PROCESS_QUIET);
+
+    for (nth = mem_calls() - before; a != NULL; nth--) {
+        app_free(a);
+        mem_fail_nth(nth);
+        a = process_try(BASE PROCESS_QUIET);
+        mem_fail_nth(0);
+    }
+    is_str(process_errors(), "out of memory\n", "allocation %u is one that is missed", (unsigned)nth + 1);
+}
+
 static void is_named(void)
 {
     char host[256] = "";
@@ -343,6 +358,7 @@ int main(void)
     tells_later();
     refuses();
     is_named();
+    no_heartbeat();
     process_finish();
     return tap_end();
 }

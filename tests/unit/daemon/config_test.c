@@ -206,6 +206,13 @@ static const struct {
      "NAME=false\n"},
     {"forgotten before stale", BASE "peer-stale-after: 10m\n",
      "F:4:1: peer-forget-after: is shorter than peer-stale-after: give a longer one\n"},
+    {"addresses and fractions of all kinds",
+     BASE "apiserver: x\nadmin-bind-address: y\ngoaway-chance: 1\nfeature-gates: [Nope=true]\npeer-advertise-ip: z\n",
+     "F:4:1: apiserver: \"x\" is not an https:// URL: write it such as https://127.0.0.1:6443\nF:5:1: "
+     "admin-bind-address: \"y\" has no port: write y:PORT\nF:6:1: goaway-chance: \"1\" is out of range: give 0 to "
+     "0.02\nF:7:1: feature-gates: unrecognized feature gate: Nope: take it out, or write "
+     "UnknownVersionInteroperabilityProxy\nF:8:1: peer-advertise-ip: peer-advertise-ip and peer-advertise-port belong "
+     "together: give both or none\n"},
     {"not a header name", BASE "requestheader-username-headers: \"a b\"\n",
      "F:4:33: requestheader-username-headers: \"a b\" is not a header's name: write it without blanks, as in "
      "X-Remote-User\n"},
@@ -274,6 +281,7 @@ static void test_command_line(void)
                           (char[]){"7"},       (char[]){"--access-log-user"},  NULL};
     char *const bad[] = {(char[]){"mvproxy"}, (char[]){"--v=x"}, (char[]){"--local-failover=yes"}, NULL};
     char *const worse[] = {(char[]){"mvproxy"}, (char[]){"word"}, (char[]){"--v"}, NULL};
+    char *const missing[] = {(char[]){"mvproxy"}, (char[]){"--v"}, NULL};
     char *const unknown[] = {(char[]){"mvproxy"},   (char[]){"--confg"},  (char[]){"file.yaml"},
                              (char[]){"--verison"}, (char[]){"--nope=1"}, NULL};
     char complaints[1024];
@@ -297,6 +305,9 @@ static void test_command_line(void)
            "command line: \"word\": unexpected argument: options begin with --\ncommand line: --v: value missing: "
            "write --v=VALUE\n",
            "and all of it is named");
+    c = load(BASE, missing, complaints, sizeof(complaints));
+    is_null(c, "no value behind the last one");
+    is_str(complaints, "command line: --v: value missing: write --v=VALUE\n", "which is named");
     c = load(BASE, unknown, complaints, sizeof(complaints));
     is_null(c, "unknown options are refused");
     is_str(complaints,

@@ -23,72 +23,93 @@
 enum { OPEN = 64, PATIENCE_MS = 8000, MOST_CALLS = 3000 };
 
 static struct app *a;
-static char config[2048];
+static char config[4096];
 static unsigned port;
 
-/* ---- the local server ---- */
+/* ---- the local server, and a peer ---- */
 
-static struct {
+static struct server {
     struct listener *listener;
     struct tls_ctx *tls;
     struct stream *open[OPEN];
     size_t n;
     bool silent;
-} server;
+} local, peer;
 
 static void on_stream(struct stream *s, enum stream_event ev, void *arg)
 {
-    (void)arg;
+    struct server *at = arg;
+
     if (ev != STREAM_EOF && ev != STREAM_FAILED)
         return;
-    for (size_t i = 0; i < server.n; i++)
-        if (server.open[i] == s)
-            server.open[i] = server.open[--server.n];
+    for (size_t i = 0; i < at->n; i++)
+        if (at->open[i] == s)
+            at->open[i] = at->open[--at->n];
     stream_close(s, STREAM_CLOSE_NOW);
 }
 
 static void on_accept(int fd, void *arg)
 {
-    const struct stream_opts o = {.tls = server.tls, .fn = on_stream};
+    struct server *at = arg;
+    const struct stream_opts o = {.tls = at->tls, .fn = on_stream, .arg = at};
 
-    (void)arg;
-    if (server.silent || server.n == OPEN)
+    if (at->silent || at->n == OPEN)
         (void)close(fd);
     else
-        server.open[server.n++] = stream_accept(a->loop, fd, &o);
+        at->open[at->n++] = stream_accept(a->loop, fd, &o);
 }
 
-static void server_start(void)
+static void server_use(struct server *at, const char *name)
 {
-    const struct tls_server_opts o = {.cert_file = "good.crt", .key_file = "good.key"};
+    char crt[64], key[64];
+    const struct tls_server_opts o = {.cert_file = crt, .key_file = key};
     struct err err = {.text = ""};
 
-    server.silent = false;
-    server.tls = tls_server_ctx_new(&o, &err);
-    server.listener = listener_open(a->loop, "127.0.0.1", port, on_accept, NULL, &err);
-    if (server.listener == NULL || server.tls == NULL)
+    (void)snprintf(crt, sizeof(crt), "%s.crt", name);
+    (void)snprintf(key, sizeof(key), "%s.key", name);
+    if (at->tls != NULL)
+        tls_ctx_unref(at->tls);
+    at->tls = tls_server_ctx_new(&o, &err);
+    if (at->tls == NULL)
         tap_bail("%s", err.text);
+    while (at->n > 0)
+        stream_close(at->open[--at->n], STREAM_CLOSE_NOW);
 }
 
-static void server_stop(void)
+static void server_start(struct server *at, int fd)
 {
-    while (server.n > 0)
-        stream_close(server.open[--server.n], STREAM_CLOSE_NOW);
-    listener_close(server.listener);
-    tls_ctx_unref(server.tls);
+    struct err err = {.text = ""};
+
+    *at = (struct server){.listener = listener_adopt(a->loop, fd, on_accept, at, &err)};
+    if (at->listener == NULL)
+        tap_bail("%s", err.text);
+    server_use(at, "good");
 }
 
-static void choose_port(void)
+static void server_stop(struct server *at)
+{
+    while (at->n > 0)
+        stream_close(at->open[--at->n], STREAM_CLOSE_NOW);
+    if (at->listener != NULL)
+        listener_close(at->listener);
+    if (at->tls != NULL)
+        tls_ctx_unref(at->tls);
+    *at = (struct server){.n = 0};
+}
+
+/* Listens already, so that nobody else takes it. */
+static int take_port(unsigned *taken)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET};
     socklen_t n = sizeof(addr);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (bind(fd, (struct sockaddr *)&addr, n) != 0 || getsockname(fd, (struct sockaddr *)&addr, &n) != 0)
+    if (bind(fd, (struct sockaddr *)&addr, n) != 0 || listen(fd, OPEN) != 0 ||
+        getsockname(fd, (struct sockaddr *)&addr, &n) != 0)
         tap_bail("no port");
-    port = ntohs(addr.sin_port);
-    (void)close(fd);
+    *taken = ntohs(addr.sin_port);
+    return fd;
 }
 
 /* ---- the process ---- */
@@ -99,24 +120,32 @@ static void shell(const char *command)
         tap_bail("%s", command);
 }
 
-static void start(void)
+static void start_with(const char *more)
 {
+    int fd = take_port(&port);
+
     shell("cp ca.crt trusted.crt");
     process_use_pair("good");
-    choose_port();
     (void)snprintf(config, sizeof(config),
                    "tls-cert-file: server.crt\ntls-private-key-file: server.key\napiserver-ca-file: trusted.crt\n"
                    "etcd-servers: [https://127.0.0.1:1]\netcd-cafile: ca.crt\n"
-                   "apiserver: https://127.0.0.1:%u\n" PROCESS_REST PROCESS_QUIET,
-                   port);
+                   "apiserver: https://127.0.0.1:%u\n" PROCESS_REST PROCESS_QUIET "%s",
+                   port, more);
     a = process_start(config);
-    server_start();
+    server_start(&local, fd);
     process_listen();
+}
+
+static void start(void)
+{
+    start_with("");
 }
 
 static void end(void)
 {
-    server_stop();
+    server_stop(&local);
+    server_stop(&peer);
+    process_pass(a, 1);
     app_free(a);
     a = NULL;
 }
@@ -126,15 +155,14 @@ static unsigned used(void)
     return (unsigned)metric_value(a->files_changes);
 }
 
-/* Reads them, and waits until it is known what comes of it: as many were used, or some are refused. */
+/* Reads them, and waits until it is known what comes of it. */
 static void rereads(unsigned want_used)
 {
+    metric_set(a->files_ok, -1);
     reread_files(a);
-    for (uint64_t end_ms = clock_ms() + PATIENCE_MS; clock_ms() < end_ms;) {
+    for (uint64_t end_ms = clock_ms() + PATIENCE_MS; clock_ms() < end_ms && metric_value(a->files_ok) < 0;)
         loop_run_once(a->loop, 10);
-        if (used() == want_used && (a->files_refused[0] != '\0') == (metric_value(a->files_ok) == 0))
-            break;
-    }
+    is_u64(used(), want_used, "used so often in all");
 }
 
 static void waits_for(unsigned want_used)
@@ -240,46 +268,118 @@ static void unfit(void)
     ok(strstr(a->files_refused, want) != NULL, "why: %s", a->files_refused);
     ok(a->trust.local_no_cert == old, "the old one counts");
     is_u64(used(), 1, "the pair is used");
-    server.silent = true;
+    local.silent = true;
     reread_files(a);
     process_pass(a, 300);
     is_good(false, "nobody answers: it stays held back");
-    server.silent = false;
+    local.silent = false;
     shell("cat other-ca.crt ca.crt >trusted.crt");
     rereads(2);
     is_good(true, "both of them");
     ok(a->trust.local_no_cert != old, "are used");
     shell("cp other-ca.crt trusted.crt");
-    server.silent = true;
+    local.silent = true;
     rereads(3);
     is_good(true, "nobody answers, and nothing was held back: it is used");
     end();
 }
 
+/* The server has been given a certificate of the new one meanwhile. */
 static void lost(void)
 {
     start();
     shell("cp other-ca.crt trusted.crt");
-    rereads(1);
+    rereads(0);
     is_good(false, "held back");
+    process_listen();
     reread_look(a);
     process_pass(a, 100);
     is_good(false, "while the server answers");
-    server_stop();
-    server.listener = NULL;
-    server.tls = NULL;
-    for (uint64_t end_ms = clock_ms() + PATIENCE_MS; clock_ms() < end_ms && !origin_unreachable(a->around.local);)
+    server_use(&local, "foreign");
+    for (uint64_t end_ms = clock_ms() + PATIENCE_MS; clock_ms() < end_ms && used() == 0;) {
         loop_run_once(a->loop, 10);
-    ok(origin_unreachable(a->around.local), "it is gone");
-    process_listen();
-    reread_look(a);
+        reread_look(a);
+    }
+    is_good(true, "it fits now");
+    is_u64(used(), 1, "and is used");
+    end();
+}
+
+static void forgotten(void)
+{
+    start();
+    shell("cp other-ca.crt trusted.crt");
+    rereads(0);
+    is_good(false, "held back");
+    local.silent = true;
+    reread_files(a);
     process_pass(a, 200);
-    is_good(false, "nobody knows: it stays held back");
+    is_good(false, "nobody knows: it stays so");
     reread_forget(a);
     reread_files(a);
     process_pass(a, 200);
     is_good(true, "until a reload forgets it");
-    server_start();
+    end();
+}
+
+/* ---- the CA of peers ---- */
+
+static void start_peer(void)
+{
+    char more[512];
+    unsigned peer_port;
+    int fd = take_port(&peer_port);
+
+    shell("cp ca.crt peers.crt");
+    (void)snprintf(more, sizeof(more),
+                   "proxy-client-cert-file: good.crt\nproxy-client-key-file: good.key\npeer-ca-file: peers.crt\n"
+                   "requestheader-client-ca-file: client-ca.crt\nrequestheader-allowed-names: [s]\n"
+                   "peers: [cp-b=127.0.0.1:%u]\npeer-allowed-cidrs: 127.0.0.0/8\n",
+                   peer_port);
+    start_with(more);
+    server_start(&peer, fd);
+}
+
+static void unfit_for_peers(void)
+{
+    struct tls_ctx *old, *old_local;
+
+    start_peer();
+    old = a->trust.peer_no_cert;
+    old_local = a->trust.local_no_cert;
+    shell("cp other-ca.crt peers.crt");
+    rereads(0);
+    is_good(false, "a CA that has not signed what a peer shows");
+    ok(strstr(a->files_refused, "peer-ca-file: peers.crt: has not signed what peers show: cp-b (") != NULL, "why: %s",
+       a->files_refused);
+    ok(a->trust.peer_no_cert == old, "the old one counts");
+    shell("cp other-ca.crt trusted.crt");
+    process_listen();
+    rereads(0);
+    is_u64(process_said("Certificate files changed but cannot be used"), 2, "both do not fit: both are said");
+    ok(a->trust.peer_no_cert == old && a->trust.local_no_cert == old_local, "the old ones count");
+    shell("cat other-ca.crt ca.crt >peers.crt");
+    rereads(1);
+    is_good(false, "one of them still does not");
+    ok(a->trust.peer_no_cert != old && a->trust.local_no_cert == old_local, "the other one is used");
+    shell("cat other-ca.crt ca.crt >trusted.crt");
+    rereads(2);
+    is_good(true, "both fit");
+    end();
+}
+
+static void peer_lost(void)
+{
+    start_peer();
+    shell("cp other-ca.crt peers.crt");
+    rereads(0);
+    is_good(false, "held back");
+    server_use(&peer, "foreign");
+    for (uint64_t end_ms = clock_ms() + PATIENCE_MS; clock_ms() < end_ms && used() == 0;) {
+        loop_run_once(a->loop, 10);
+        reread_look(a);
+    }
+    is_good(true, "the peer has another certificate");
     end();
 }
 
@@ -308,25 +408,35 @@ static void ends_meanwhile(void)
     end(); /* while it is asked */
 }
 
+/* Either all of it is used, or nothing. */
 static void without_memory(void)
 {
-    const struct tls_ctx *old;
-    unsigned refused = 0;
-    uint64_t nth = 1;
+    unsigned refused = 0, taken = 0;
+    uint64_t calls;
 
     start();
-    old = a->trust.serving;
+    calls = mem_calls();
     process_use_pair("fresh");
-    for (; a->trust.serving == old && nth < MOST_CALLS; nth++) {
+    rereads(1);
+    calls = mem_calls() - calls;
+    for (uint64_t nth = 1; nth <= calls; nth++) {
+        const struct tls_ctx *serving = a->trust.serving;
+        unsigned before = used();
+
+        process_use_pair(taken % 2 == 0 ? "good" : "fresh");
         mem_fail_nth(nth);
         reread_files(a);
         mem_fail_nth(0);
         refused += strstr(a->files_refused, "out of memory") != NULL;
-        if ((metric_value(a->files_ok) == 0) != (a->files_refused[0] != '\0'))
+        if ((a->trust.serving != serving) != (used() > before) ||
+            (metric_value(a->files_ok) != 0) != (a->files_refused[0] == '\0') ||
+            (metric_value(a->files_ok) != 0) != (used() > before))
             break;
+        taken += used() - before;
     }
-    ok(a->trust.serving != old, "used after %u", (unsigned)nth);
-    ok(refused > 0, "refused %u times", refused);
+    ok(taken > 0 && refused > 0 && taken + 1 == used(), "taken %u times, and %u times not", taken, refused);
+    process_use_pair("other");
+    rereads(used() + 1);
     is_good(true, "in the end");
     end();
 }
@@ -338,6 +448,9 @@ int main(void)
     after_reload();
     unfit();
     lost();
+    forgotten();
+    unfit_for_peers();
+    peer_lost();
     ends_meanwhile();
     without_memory();
     process_finish();
