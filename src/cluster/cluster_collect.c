@@ -140,13 +140,18 @@ static bool collect_undiscovered(const struct cluster *c, struct served_input *i
 static bool collect_excluded(struct cluster *c, struct served_input *in)
 {
     size_t n = exclusions_count(c->exclusions), cursor = 0;
-    struct slice *gvs = mem_array(n + 1, sizeof(*gvs));
+    struct slice *gvs = mem_array(n + 1, sizeof(*gvs)), *services = mem_array(n + 1, sizeof(*services));
+    bool aggregated;
 
     in->excluded = gvs;
-    if (gvs == NULL)
+    in->aggregated = services;
+    if (gvs == NULL || services == NULL)
         return false;
-    while (in->n_excluded < n && exclusions_next(c->exclusions, &cursor, &gvs[in->n_excluded]))
+    while (in->n_excluded < n && exclusions_next(c->exclusions, &cursor, &gvs[in->n_excluded], &aggregated)) {
+        if (aggregated)
+            services[in->n_aggregated++] = gvs[in->n_excluded];
         in->n_excluded++;
+    }
     return true;
 }
 

@@ -26,6 +26,7 @@ enum {
 /* One group/version. Counted, because several resources share it. */
 struct gv {
     unsigned users;      /* objects that have it now */
+    unsigned services;   /* of these, APIServices with a service */
     uint64_t gone_at_ms; /* when `users` became 0 */
 };
 
@@ -136,12 +137,14 @@ static void on_reap(void *arg)
 }
 
 /* False: not noted. */
-static bool use(struct exclusions *x, const char *text, bool *is_new)
+static bool use(struct exclusions *x, const char *text, bool service, bool *changed)
 {
     struct gv *g = strmap_get(x->gvs, slice_str(text));
 
     if (g != NULL) {
         g->users++;
+        *changed |= service && g->services == 0;
+        g->services += service;
         return true;
     }
     g = strmap_count(x->gvs) < GVS_MAX ? mem_zalloc(sizeof(*g)) : NULL;
@@ -151,16 +154,20 @@ static bool use(struct exclusions *x, const char *text, bool *is_new)
         return false;
     }
     g->users = 1;
-    *is_new = true;
+    g->services = service;
+    *changed = true;
     log_info("Group/version is never taken from peers", LT("gv", text));
     return true;
 }
 
-static void unuse(struct exclusions *x, const char *text)
+static void unuse(struct exclusions *x, const char *text, bool service)
 {
     struct gv *g = strmap_get(x->gvs, slice_str(text));
 
-    if (g == NULL || g->users == 0 || --g->users > 0)
+    if (g == NULL || g->users == 0)
+        return;
+    g->services -= service;
+    if (--g->users > 0)
         return;
     g->gone_at_ms = loop_now_ms(x->loop);
     log_info("Group/version is gone from the cluster, still not taken from peers for five minutes", LT("gv", text));
@@ -175,10 +182,10 @@ static void contribution_free(struct contribution *c)
     mem_free(c);
 }
 
-static void withdraw(struct exclusions *x, struct contribution *c)
+static void withdraw(struct source *s, struct contribution *c)
 {
     for (size_t i = 0; c != NULL && i < c->n; i++)
-        unuse(x, c->gv[i]);
+        unuse(s->owner, c->gv[i], s == &s->owner->services);
     contribution_free(c);
 }
 
@@ -222,12 +229,12 @@ static struct contribution *contribution_new(const struct source *s, struct slic
 }
 
 /* What cannot be noted must not be taken back later. False: something could not. */
-static bool note(struct exclusions *x, struct contribution *c, bool *is_new)
+static bool note(struct source *s, struct contribution *c, bool *changed)
 {
     size_t n = c->n;
 
     for (size_t i = c->n; i-- > 0;) {
-        if (use(x, c->gv[i], is_new))
+        if (use(s->owner, c->gv[i], s == &s->owner->services, changed))
             continue;
         mem_free(c->gv[i]);
         c->gv[i] = c->gv[--c->n];
@@ -259,8 +266,8 @@ static bool on_object(void *arg, struct slice key, struct slice json)
     if (s == &x->services)
         (void)strmap_remove(x->deleted, key);
     /* The new ones first, so that what stays is never counted as gone. */
-    whole = note(x, c, &changed);
-    withdraw(x, old);
+    whole = note(s, c, &changed);
+    withdraw(s, old);
     if (changed)
         x->handler->on_change(x->arg);
     if (informer_synced(s->informer))
@@ -288,12 +295,11 @@ static void on_gone(void *arg, struct slice key)
     struct source *s = arg;
     struct exclusions *x = s->owner;
     struct contribution *c = strmap_remove(s->objects, key);
-    bool changed = is_registered(s, c);
 
-    if (changed)
+    if (is_registered(s, c))
         keep_name(x, key);
-    withdraw(x, c);
-    if (changed)
+    withdraw(s, c);
+    if (s == &x->services) /* a custom resource's stays excluded for now */
         x->handler->on_change(x->arg);
     x->handler->on_event(x->arg);
 }
@@ -450,11 +456,14 @@ size_t exclusions_count(const struct exclusions *x)
     return strmap_count(x->gvs);
 }
 
-bool exclusions_next(const struct exclusions *x, size_t *cursor, struct slice *gv)
+bool exclusions_next(const struct exclusions *x, size_t *cursor, struct slice *gv, bool *aggregated)
 {
     void *value;
 
-    return strmap_next(x->gvs, cursor, gv, &value);
+    if (!strmap_next(x->gvs, cursor, gv, &value))
+        return false;
+    *aggregated = ((const struct gv *)value)->services > 0;
+    return true;
 }
 
 size_t exclusions_n_services(const struct exclusions *x)
@@ -509,15 +518,15 @@ void exclusions_all_read(struct exclusions *x)
 void exclusions_describe(const struct exclusions *x, struct buf *out)
 {
     size_t cursor = 0;
+    bool first = true, aggregated;
     struct slice gv;
-    bool first = true;
 
     buf_append_str(out, "{\"informers\":[");
     informer_describe(x->crds.informer, out);
     buf_append_char(out, ',');
     informer_describe(x->services.informer, out);
     buf_append_str(out, "],\"groupVersions\":[");
-    while (exclusions_next(x, &cursor, &gv)) {
+    while (exclusions_next(x, &cursor, &gv, &aggregated)) {
         buf_append_str(out, first ? "\"" : ",\"");
         buf_append_json(out, gv);
         buf_append_char(out, '"');

@@ -20,7 +20,7 @@ struct exclusions;
 enum { EXCLUSIONS_GRACE_MS = 5 * 60 * 1000, EXCLUSIONS_PATIENCE_MS = 5000 };
 
 struct exclusions_handler {
-    /* They are settled now, or the excluded or the registered group/versions changed. */
+    /* They are settled now, or the excluded, the aggregated or the registered group/versions changed. */
     void (*on_change)(void *arg);
     /* A CRD or an APIService was added, changed or removed: local discovery will change soon. */
     void (*on_event)(void *arg);
@@ -37,8 +37,8 @@ bool exclusions_settled(const struct exclusions *x);
 bool exclusions_synced(const struct exclusions *x);
 size_t exclusions_count(const struct exclusions *x);
 /* Iterates over the excluded "group/version"s in no particular order; *cursor starts at 0. False at the end. Valid
- * until the loop goes on. */
-bool exclusions_next(const struct exclusions *x, size_t *cursor, struct slice *gv);
+ * until the loop goes on. `aggregated`: an APIService with a service names it now. */
+bool exclusions_next(const struct exclusions *x, size_t *cursor, struct slice *gv, bool *aggregated);
 struct exclusions_cursor {
     size_t stored, deleted;
 };

@@ -123,6 +123,12 @@ static int by_text(const void *a, const void *b)
     return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
 }
 
+static void sort(const struct slice *texts, size_t n)
+{
+    if (n > 0)
+        qsort((void *)(uintptr_t)texts, n, sizeof(*texts), by_text);
+}
+
 static bool key_make(struct key *k, struct served_input *in, bool protobuf)
 {
     const struct served_input *s = in;
@@ -135,8 +141,8 @@ static bool key_make(struct key *k, struct served_input *in, bool protobuf)
     key_server(k, s->local_id, s->local, false);
     for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
         key_server(k, s->peers[i].id, s->peers[i].disco, s->peers[i].stale);
-    if (s->n_excluded > 0)
-        qsort((void *)(uintptr_t)s->excluded, s->n_excluded, sizeof(*s->excluded), by_text);
+    sort(s->excluded, s->n_excluded);
+    sort(s->aggregated, s->n_aggregated);
     for (size_t i = 0; i < s->n_excluded; i++) {
         buf_append(&k->text, s->excluded[i]);
         buf_append_char(&k->text, '\n');
@@ -165,6 +171,7 @@ static void input_free(struct served_input *in)
 {
     mem_free((void *)(uintptr_t)in->peers);
     mem_free((void *)(uintptr_t)in->excluded);
+    mem_free((void *)(uintptr_t)in->aggregated);
     mem_free(in->undiscovered);
 }
 

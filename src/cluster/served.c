@@ -59,26 +59,35 @@ static int by_text(const void *a, const void *b)
     return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
 }
 
+/* Sorted. NULL: no memory. */
+static const struct slice *copy_texts(struct served *s, const struct slice *in, size_t n)
+{
+    struct slice *texts = room(s, n, sizeof(*texts));
+
+    for (size_t i = 0; texts != NULL && i < n; i++) {
+        texts[i] = arena_copy(s->arena, in[i]);
+        if (texts[i].p == NULL)
+            return NULL;
+    }
+    if (texts != NULL && n > 0)
+        qsort(texts, n, sizeof(*texts), by_text);
+    return texts;
+}
+
 static bool copy_lists(struct served *s, const struct served_input *in)
 {
-    struct slice *excluded = room(s, in->n_excluded, sizeof(*excluded));
     struct served_gv *gvs = room(s, in->n_undiscovered, sizeof(*gvs));
-    bool complete = excluded != NULL && gvs != NULL;
+    bool complete = gvs != NULL;
 
-    for (size_t i = 0; complete && i < in->n_excluded; i++) {
-        excluded[i] = arena_copy(s->arena, in->excluded[i]);
-        complete = excluded[i].p != NULL;
-    }
+    s->is.excluded = copy_texts(s, in->excluded, in->n_excluded);
+    s->is.aggregated = copy_texts(s, in->aggregated, in->n_aggregated);
     for (size_t i = 0; complete && i < in->n_undiscovered; i++) {
         gvs[i].group = arena_copy(s->arena, in->undiscovered[i].group);
         gvs[i].version = arena_copy(s->arena, in->undiscovered[i].version);
         complete = gvs[i].group.p != NULL && gvs[i].version.p != NULL;
     }
-    if (complete && in->n_excluded > 0)
-        qsort(excluded, in->n_excluded, sizeof(*excluded), by_text);
-    s->is.excluded = excluded;
     s->is.undiscovered = gvs;
-    return complete;
+    return complete && s->is.excluded != NULL && s->is.aggregated != NULL;
 }
 
 static bool copy(struct served *s, const struct served_input *in)
@@ -152,12 +161,14 @@ static bool same_peer(const struct served_peer *p, const struct served_peer *in)
 static bool same_lists(const struct served *s, const struct served_input *in)
 {
     bool same = s->is.n_peers == in->n_peers && s->is.n_excluded == in->n_excluded &&
-                s->is.n_undiscovered == in->n_undiscovered;
+                s->is.n_aggregated == in->n_aggregated && s->is.n_undiscovered == in->n_undiscovered;
 
     for (size_t i = 0; same && i < s->is.n_peers; i++)
         same = same_peer(&s->is.peers[i], &in->peers[i]);
     for (size_t i = 0; same && i < s->is.n_excluded; i++)
         same = slice_eq(s->is.excluded[i], in->excluded[i]);
+    for (size_t i = 0; same && i < s->is.n_aggregated; i++)
+        same = slice_eq(s->is.aggregated[i], in->aggregated[i]);
     for (size_t i = 0; same && i < s->is.n_undiscovered; i++)
         same = slice_eq(s->is.undiscovered[i].group, in->undiscovered[i].group) &&
                slice_eq(s->is.undiscovered[i].version, in->undiscovered[i].version);
@@ -282,19 +293,30 @@ enum disco_answer served_by_peer(const struct served *s, size_t peer, const stru
     return disco_lookup(p->disco, gvr, subresource, verb);
 }
 
-bool served_excluded(const struct served *s, struct slice group, struct slice version)
+/* Among sorted "group/version"s. */
+static bool is_among(const struct slice *gvs, size_t n, struct slice group, struct slice version)
 {
     char text[2 * GVR_NAME_BYTES + 1];
     struct slice key = slice_of(text, group.n + 1 + version.n);
 
-    if (group.n > GVR_NAME_BYTES || version.n > GVR_NAME_BYTES || s->is.n_excluded == 0)
+    if (group.n > GVR_NAME_BYTES || version.n > GVR_NAME_BYTES || n == 0)
         return false;
     if (group.n > 0)
         memcpy(text, group.p, group.n);
     text[group.n] = '/';
     if (version.n > 0)
         memcpy(text + group.n + 1, version.p, version.n);
-    return bsearch(&key, s->is.excluded, s->is.n_excluded, sizeof(*s->is.excluded), by_text) != NULL;
+    return bsearch(&key, gvs, n, sizeof(*gvs), by_text) != NULL;
+}
+
+bool served_excluded(const struct served *s, struct slice group, struct slice version)
+{
+    return is_among(s->is.excluded, s->is.n_excluded, group, version);
+}
+
+bool served_aggregated(const struct served *s, struct slice group, struct slice version)
+{
+    return is_among(s->is.aggregated, s->is.n_aggregated, group, version);
 }
 
 bool served_unknown_peer(const struct served *s)

@@ -57,6 +57,8 @@ struct served_input {
     bool behind; /* the Leases could not be followed until a moment ago, so there may be peers that are not known */
     const struct slice *excluded; /* "group/version" of CRDs and aggregated APIs, now or until 5 minutes ago */
     size_t n_excluded;
+    const struct slice *aggregated; /* of these, what an APIService with a service names now */
+    size_t n_aggregated;
     /* Filled while some peer's discovery is not known: group/versions of the cluster's stored APIServices */
     struct served_gv *undiscovered;
     size_t n_undiscovered;
@@ -109,6 +111,8 @@ uint64_t served_local_release(const struct served *s);
 /* Whether requests for it never go to a peer, since it is a CRD's or an aggregated API server's (exclusions.h; row 7 of
  * the routing table). */
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
+/* Whether another program answers for it, by way of every kube-apiserver. */
+bool served_aggregated(const struct served *s, struct slice group, struct slice version);
 /* Some peer's discovery is expected in a moment (`pending`), or peers may be missing (`behind`): whatever nobody else
  * serves may be theirs. Row 11 of the routing table. */
 bool served_unknown_peer(const struct served *s);

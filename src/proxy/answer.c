@@ -6,15 +6,24 @@
 #include "proxy/alternatives.h"
 #include "proxy/rewrite.h"
 
-/* An aggregated API server writes its own errors, in whatever words. */
-static bool is_aggregated(const struct job *j)
+/* Custom resources have their own errors, and an aggregated API server has, in whatever words. */
+static bool is_excluded(const struct job *j)
 {
     return served_excluded(j->served, j->info.group, j->info.version);
 }
 
+/*
+ * The words are another program's, even if they are kube-apiserver's: it is built like one, and every server would
+ * hand it the same request.
+ */
+static bool is_aggregated(const struct job *j)
+{
+    return served_aggregated(j->served, j->info.group, j->info.version);
+}
+
 bool answer_proves_nothing(const struct job *j)
 {
-    return reqinfo_reaches_through(&j->info) || is_aggregated(j);
+    return reqinfo_reaches_through(&j->info) || is_excluded(j);
 }
 
 /*
@@ -96,7 +105,7 @@ static enum denial judge_head(const struct job *j, const struct http_head *head,
 {
     struct slice type = http_head_value(head, HTTP_CONTENT_TYPE);
 
-    if (!body && is_aggregated(j) && !denial_is_plain(type))
+    if (!body && is_excluded(j) && !denial_is_plain(type))
         return DENIAL_NONE;
     return denial_by_head(head->status, type, body);
 }
@@ -112,14 +121,14 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
 
     if (denies_schema(j, head))
         return DENIAL_UNKNOWN;
-    if (d == DENIAL_NONE || reqinfo_reaches_through(&j->info))
+    if (d == DENIAL_NONE || reqinfo_reaches_through(&j->info) || is_aggregated(j))
         return DENIAL_NONE;
     if (answer_is_not_read(head))
         return j->peer != NULL || alternatives_may_pass_on(j) ? d : DENIAL_NONE;
     if (is_final(j) || has_no_route(j))
         return DENIAL_NONE;
-    /* There is nowhere else to go, and what is no kube-apiserver has its own words. */
-    if (j->peer == NULL && is_aggregated(j))
+    /* There is nowhere else to go: every server has it, or none. */
+    if (j->peer == NULL && is_excluded(j))
         return DENIAL_NONE;
     /* Discovery lists no verb for it: whether it is allowed was not known. Or it was known that it is not. */
     if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN || lacks_verb(j)))
@@ -134,7 +143,7 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
 static bool speaks_for_itself(const struct job *j)
 {
     return retry_is_harmless(j->request.method_id, job_acts(j), true) ||
-           (!reqinfo_reaches_through(&j->info) && !is_aggregated(j));
+           (!reqinfo_reaches_through(&j->info) && !is_excluded(j));
 }
 
 bool answer_is_unready(const struct job *j, const struct http_head *head)
@@ -146,7 +155,7 @@ bool answer_is_unready(const struct job *j, const struct http_head *head)
 bool answer_distrusts_us(const struct job *j, const struct http_head *head)
 {
     return j->peer != NULL && head->status == 401 && j->authn.kind == AUTHN_ASSERT &&
-           !reqinfo_reaches_through(&j->info) && !is_aggregated(j);
+           !reqinfo_reaches_through(&j->info) && !is_excluded(j);
 }
 
 bool answer_knows_nobody(const struct job *j, const struct http_head *head)

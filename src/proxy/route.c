@@ -88,6 +88,7 @@ struct subject {
     struct slice hash;           /* the one that is wanted; empty: any */
     struct slice group, version; /* "": not of one */
     bool but_verb;               /* of servers that have the resource without the verb */
+    bool any;                    /* of servers that have the group/version, whatever they list of it */
 };
 
 static bool has_schema(const struct schema_index *x, const struct subject *what)
@@ -113,6 +114,9 @@ static bool serves(const struct route_query *q, const struct subject *what, size
         return has_schema(p->schemas, what);
     a = served_by_peer(q->served, peer, &gvr, q->info->subresource, verb_to_ask(q->info));
     note_answer(out, a);
+    if (what->any)
+        return p->discovery_known && p->disco != NULL &&
+               disco_gv(p->disco, what->group, what->version) != DISCO_GV_ABSENT;
     return a == (what->but_verb ? DISCO_NO_VERB : DISCO_SERVED);
 }
 
@@ -404,13 +408,19 @@ static void decide_non_resource(const struct route_query *q, struct route *out)
         out->action = ROUTE_HEAL;
 }
 
+/* An aggregated API may have more than it lists: those of metrics, whose resources are any names. */
+static bool answers_for_itself(const struct route_query *q)
+{
+    return served_aggregated(q->served, q->info->group, q->info->version);
+}
+
 /*
  * kube-apiserver's own feature sends on by group, version and resource alone, so also subresources and verbs that
  * nobody has: 404 or 405 is their truth. An mvproxy knows better, and takes it for a denial.
  */
 static void decide_rerouted(const struct route_query *q, enum disco_answer local, struct route *out)
 {
-    if (local == DISCO_SERVED)
+    if (local == DISCO_SERVED || answers_for_itself(q))
         decide(out, ROUTE_LOCAL, ROUTE_ROW_REROUTED);
     else if (!q->refreshed)
         decide(out, ROUTE_REFRESH, ROUTE_ROW_REROUTED);
@@ -465,14 +475,14 @@ static void add_lapsed(const struct route_query *q, const struct subject *what, 
 
 /*
  * Row 5a. Not for what the local server lacks: that is a peer's anyway. Custom resources and aggregated APIs are every
- * server's, out of the same etcd, so a peer that lists them may serve them. The local server is also where Leases are
- * read: of who had lapsed before, nobody can tell us that he is back, and of who is live, that he has lapsed. An
- * outlier is not waited for.
+ * server's, out of the same etcd, so a peer that lists them may serve them; of an aggregated API, a peer that lists the
+ * group/version. The local server is also where Leases are read: of who had lapsed before, nobody can tell us that he
+ * is back, and of who is live, that he has lapsed. An outlier is not waited for.
  */
 static bool fails_over(const struct route_query *q, enum disco_answer local, struct route *out)
 {
     const struct reqinfo *info = q->info;
-    struct subject what = {.group = info->group, .version = info->version};
+    struct subject what = {.group = info->group, .version = info->version, .any = answers_for_itself(q)};
     struct survey s;
 
     if (!is_away(q))
@@ -482,7 +492,7 @@ static bool fails_over(const struct route_query *q, enum disco_answer local, str
         return false;
     s = survey_peers(q, &what, (struct conditions){.live = true}, out);
     put_in_order(q, &s, out);
-    if (local == DISCO_SERVED)
+    if (local == DISCO_SERVED || what.any)
         add_lapsed(q, &what, out);
     if (out->n_candidates == 0)
         return false;

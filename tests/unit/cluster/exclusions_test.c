@@ -10,6 +10,11 @@ static bool excluded(struct world *w, const char *group, const char *version)
     return served_excluded(cluster_served(w->cluster), slice_str(group), slice_str(version));
 }
 
+static bool aggregated(struct world *w, const char *group, const char *version)
+{
+    return served_aggregated(cluster_served(w->cluster), slice_str(group), slice_str(version));
+}
+
 static void kinds(void)
 {
     struct world w;
@@ -26,6 +31,8 @@ static void kinds(void)
     ok(excluded(&w, "stable.example.com", "v1") && excluded(&w, "stable.example.com", "v1alpha1"),
        "every version of a custom resource");
     ok(excluded(&w, "metrics.k8s.io", "v1beta1"), "a service-backed APIService");
+    ok(aggregated(&w, "metrics.k8s.io", "v1beta1"), "which is known as such");
+    ok(!aggregated(&w, "stable.example.com", "v1"), "not so a custom resource");
     ok(!excluded(&w, "batch", "v1"), "not one that a server has itself");
     ok(world_peer_serves(&w, b, "stable.example.com", "v1", "crontabs"), "the peer says that it serves it");
     is_str(world_freshness(&w, "stable.example.com"), "", "but it is not merged");
@@ -99,6 +106,31 @@ static void grace(void)
     kube_put_crd(w.store, "bs.b.example.com", "b.example.com", "v1");
     sim_run_ms(w.loop, 200000);
     ok(excluded(&w, "b.example.com", "v1"), "made again within the five minutes: stays");
+    world_end(&w);
+}
+
+/* An APIService that names a service takes a custom resource's group/version over, and gives it back. */
+static void taken_over(void)
+{
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    kube_put_crd(w.store, "bs.b.example.com", "b.example.com", "v1");
+    kube_put_apiservice(w.store, "b.example.com", "v1", false);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    ok(excluded(&w, "b.example.com", "v1") && !aggregated(&w, "b.example.com", "v1"), "a custom resource");
+    for (unsigned i = 0; i < 2; i++) {
+        kube_put_apiservice(w.store, "b.example.com", "v1", true);
+        sim_run_ms(w.loop, 100);
+        ok(aggregated(&w, "b.example.com", "v1"), "aggregated");
+        if (i == 0)
+            kube_put_apiservice(w.store, "b.example.com", "v1", false);
+        else
+            kube_delete(w.store, KUBE_APISERVICE, "v1.b.example.com");
+        sim_run_ms(w.loop, 100);
+        ok(excluded(&w, "b.example.com", "v1") && !aggregated(&w, "b.example.com", "v1"), "and no more");
+    }
     world_end(&w);
 }
 
@@ -186,6 +218,7 @@ int main(void)
         created_later(ms);
     grace();
     changed_versions();
+    taken_over();
     many();
     refused();
     silent();

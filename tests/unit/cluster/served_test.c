@@ -64,6 +64,8 @@ static void answers(void)
                               .n_peers = ROWS(peers),
                               .excluded = excluded,
                               .n_excluded = ROWS(excluded),
+                              .aggregated = &excluded[1],
+                              .n_aggregated = 2,
                               .generation = 7};
     struct served *s = served_new(&in), *again;
 
@@ -91,6 +93,9 @@ static void answers(void)
     ok(!served_excluded(s, SLICE_LIT("stable.example.com"), SLICE_LIT("v2")), "another version is not");
     ok(!served_excluded(s, SLICE_LIT("stable.example"), SLICE_LIT("com/v1")), "nor another cut");
     ok(!served_excluded(s, SLICE_LIT(""), SLICE_LIT("v1")), "nor the core group");
+    ok(served_aggregated(s, SLICE_LIT("metrics.k8s.io"), SLICE_LIT("v1beta1")), "aggregated");
+    ok(served_aggregated(s, SLICE_LIT("a"), SLICE_LIT("v1")), "another one");
+    ok(!served_aggregated(s, SLICE_LIT("stable.example.com"), SLICE_LIT("v1")), "a custom resource is not");
     ok(served_merged(s, SERVED_V2) == NULL, "no merged document yet");
     again = served_ref(s);
     served_unref(s);
@@ -200,6 +205,7 @@ static void as_long_as_said(void)
     static const struct slice nowhere = {(const char *)(uintptr_t)8, SIZE_MAX / 2};
     struct served_peer peers[] = {{.id = "apiserver-b"}, {.id = "apiserver-c"}, {.id = (const char *)(uintptr_t)8}};
     struct slice excluded[] = {SLICE_LIT("a/v1"), SLICE_LIT("b/v1"), nowhere};
+    struct slice aggregated[] = {SLICE_LIT("a/v1"), nowhere};
     struct served_gv gvs[] = {{SLICE_LIT("a"), SLICE_LIT("v1")}, {nowhere, nowhere}};
     struct served_input in = {.local_id = "a",
                               .local_etag = {SLICE_LIT("x"), SLICE_LIT("y")},
@@ -207,6 +213,8 @@ static void as_long_as_said(void)
                               .n_peers = 2,
                               .excluded = excluded,
                               .n_excluded = 2,
+                              .aggregated = aggregated,
+                              .n_aggregated = 1,
                               .undiscovered = gvs,
                               .n_undiscovered = 1};
     struct served *s = served_new(&in);
@@ -222,6 +230,12 @@ static void as_long_as_said(void)
     excluded[1] = SLICE_LIT("c/v1");
     ok(!served_is(s, &in), "another that is excluded is not");
     excluded[1] = SLICE_LIT("b/v1");
+    aggregated[0] = SLICE_LIT("b/v1");
+    ok(!served_is(s, &in), "nor another that is aggregated");
+    in.n_aggregated = 0;
+    ok(!served_is(s, &in), "nor none");
+    in.n_aggregated = 1;
+    aggregated[0] = SLICE_LIT("a/v1");
     gvs[0].version = SLICE_LIT("v2");
     ok(!served_is(s, &in), "nor another that is not discovered");
     gvs[0].version = SLICE_LIT("v1");

@@ -14,6 +14,8 @@
     "\"Cluster\","                                                                                                     \
     "\"singularResource\":\"job\",\"verbs\":[\"list\"]}]}]}"
 
+#define LISTED "/apis/batch/v1/jobs"
+
 enum { MOST_PEERS = 18 };
 
 /* Origins are only compared and counted here: the real ones would drag sockets in. */
@@ -65,8 +67,10 @@ static struct schema_index *make_schemas(const char *hash)
 }
 
 /* L live, G gone (lapsed); lower case: an outlier. Then D: drained, A: without address, O: older than the local one. */
-static struct served *make_served(const char *peers, bool local_has, struct disco *with, struct disco *without)
+static struct served *make_served(const char *peers, bool local_has, bool aggregated, struct disco *with,
+                                  struct disco *without)
 {
+    static const struct slice jobs = {"batch/v1", sizeof("batch/v1") - 1};
     static struct origin well = {true}, sick = {false};
     static const char *const ids[MOST_PEERS] = {"b", "c", "d", "e", "f", "g", "h", "i", "j",
                                                 "k", "l", "m", "n", "o", "p", "q", "r", "s"};
@@ -77,7 +81,11 @@ static struct served *make_served(const char *peers, bool local_has, struct disc
                               .local = local_has ? with : without,
                               .local_release = 34,
                               .local_schemas = make_schemas("34"),
-                              .peers = rows};
+                              .peers = rows,
+                              .excluded = &jobs,
+                              .n_excluded = aggregated,
+                              .aggregated = &jobs,
+                              .n_aggregated = aggregated};
     struct schema_index *older = make_schemas("33");
     struct served *s;
 
@@ -109,19 +117,20 @@ static struct served *make_served(const char *peers, bool local_has, struct disc
     return s;
 }
 
-static void decide(const struct served *s, uint64_t dice, struct route *r)
+static void decide(const struct served *s, const char *target, bool rerouted, uint64_t dice, struct route *r)
 {
     struct arena *a = arena_new(1 << 16);
     struct reqinfo info;
     struct route_query q = {.info = &info,
                             .get_or_head = true,
                             .failover = true,
+                            .rerouted = rerouted,
                             .local_state = READINESS_UNREACHABLE,
                             .served = s,
                             .healthy = is_healthy,
                             .dice = dice};
 
-    if (a == NULL || reqinfo_parse(a, SLICE_LIT("GET"), SLICE_LIT("/apis/batch/v1/jobs"), &info) != REQINFO_OK)
+    if (a == NULL || reqinfo_parse(a, SLICE_LIT("GET"), slice_str(target), &info) != REQINFO_OK)
         tap_bail("test request");
     route_decide(&q, r);
     arena_free(a);
@@ -141,18 +150,50 @@ static size_t count(const struct route *r, const char *peers, char letter)
 static void too_many(struct disco *with)
 {
     static const char *const peers[] = {"GGGGGGGGllllllllll", "LLLLLLLLLLLLLLLLGG"};
-    struct served *s[] = {make_served(peers[0], true, with, with), make_served(peers[1], true, with, with)};
+    struct served *s[] = {make_served(peers[0], true, false, with, with),
+                          make_served(peers[1], true, false, with, with)};
     struct route r;
 
-    decide(s[0], 1, &r);
+    decide(s[0], LISTED, false, 1, &r);
     is_u64(r.n_candidates, ROUTE_MAX_CANDIDATES, "as many as can be");
     is_u64(count(&r, peers[0], 'G'), 8, "who may be back is not left out for outliers");
     r.n_candidates = 8;
     is_u64(count(&r, peers[0], 'G'), 8, "and comes first");
-    decide(s[1], 1, &r);
+    decide(s[1], LISTED, false, 1, &r);
     is_u64(count(&r, peers[1], 'L'), ROUTE_MAX_CANDIDATES, "nor anybody for him");
     served_unref(s[0]);
     served_unref(s[1]);
+}
+
+/* Those of metrics list nothing, and answer for resources of any name. */
+static void aggregated(struct disco *with, struct disco *without)
+{
+    static const struct {
+        const char *peers;
+        bool local_has, peers_have, rerouted;
+        enum route_row row;
+        size_t n; /* candidates */
+        const char *what;
+    } rows[] = {
+        {"L", true, true, false, ROUTE_ROW_LOCAL_FAILOVER, 1, "a live peer that lists the group/version"},
+        {"L", false, true, false, ROUTE_ROW_LOCAL_FAILOVER, 1, "even if the local one does not yet"},
+        {"L G", true, true, false, ROUTE_ROW_LOCAL_FAILOVER, 2, "behind it one that has lapsed"},
+        {"L", true, false, false, ROUTE_ROW_EXCLUDED, 0, "not one that does not list it"},
+        {"L", true, true, true, ROUTE_ROW_REROUTED, 0, "what was sent on goes to the local one"},
+        {"L", false, true, true, ROUTE_ROW_REROUTED, 0, "whatever that lists"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct served *s = make_served(rows[i].peers, rows[i].local_has == rows[i].peers_have, true,
+                                       rows[i].peers_have ? with : without, rows[i].peers_have ? without : with);
+        struct route r;
+
+        decide(s, "/apis/batch/v1/namespaces/d/queue-length", rows[i].rerouted, 1, &r);
+        is_str(route_row_name(r.row), route_row_name(rows[i].row), "aggregated: %s", rows[i].what);
+        is_u64(r.n_candidates, rows[i].n, "candidates");
+        ok(r.action == (rows[i].n > 0 ? ROUTE_PEER : ROUTE_LOCAL), "not refused");
+        served_unref(s);
+    }
 }
 
 int main(void)
@@ -186,13 +227,13 @@ int main(void)
     struct disco *with = make_disco(SLICE_LIT(HEAD JOBS "]}")), *without = make_disco(SLICE_LIT(HEAD "]}"));
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct served *s = make_served(rows[i].peers, rows[i].local_has, with, without);
+        struct served *s = make_served(rows[i].peers, rows[i].local_has, false, with, without);
 
         for (uint64_t dice = 1; dice < 4; dice++) {
             char asked[ROUTE_MAX_CANDIDATES + 1] = "";
             struct route r;
 
-            decide(s, dice * 0x9e3779b97f4a7c15U, &r);
+            decide(s, LISTED, false, dice * 0x9e3779b97f4a7c15U, &r);
             for (size_t k = 0; k < r.n_candidates; k++)
                 asked[k] = (char)('0' + r.candidates[k]);
             is_str(route_row_name(r.row), route_row_name(rows[i].row), "%s: %s", rows[i].peers, rows[i].what);
@@ -201,6 +242,7 @@ int main(void)
         served_unref(s);
     }
     too_many(with);
+    aggregated(with, without);
     disco_unref(with);
     disco_unref(without);
     return tap_end();

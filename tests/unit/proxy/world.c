@@ -232,7 +232,9 @@ void world_know(struct world *w)
                               .peers = peers,
                               .n_peers = w->n_peers,
                               .excluded = &(struct slice){"batch/v1", 8},
-                              .n_excluded = w->jobs_excluded};
+                              .n_excluded = w->jobs_excluded || w->jobs_aggregated,
+                              .aggregated = &(struct slice){"batch/v1", 8},
+                              .n_aggregated = w->jobs_aggregated};
 
     for (size_t i = 0; i < w->n_peers; i++)
         peers[i] = (struct served_peer){.id = ids[i],

@@ -55,6 +55,7 @@ struct world {
     size_t peers_lapsed;       /* so many from the first; the others are live */
     bool peers_pending;        /* they are there, and have not said what they serve */
     bool jobs_excluded;        /* what the proxy knows: batch/v1 is a custom resource or an aggregated API */
+    bool jobs_aggregated;      /* an aggregated API, to be precise */
     bool no_refresh;           /* there is nothing to be refreshed */
     bool unread_peers;         /* cluster_peers_synced() is not true yet */
     bool short_of_memory;      /* the test's own parts may fail, too */

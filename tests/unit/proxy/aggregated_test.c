@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an aggregated API answers is relayed, whoever hands it the request. */
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/stream.h"
+#include "unit/proxy/world.h"
+
+#define STOPPING_BODY                                                                                                  \
+    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"apiserver is "    \
+    "shutting "                                                                                                        \
+    "down\",\"reason\":\"ServiceUnavailable\",\"code\":503}\n\n"
+#define STOPPING                                                                                                       \
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nContent-Length: "         \
+    "150\r\n\r\n" STOPPING_BODY
+#define AWAY_BODY "The apiserver is shutting down, please try again later.\n"
+#define AWAY                                                                                                           \
+    "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 5\r\n"                  \
+    "Content-Length: 56\r\n\r\n" AWAY_BODY
+#define STARTING_BODY                                                                                                  \
+    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"the request has " \
+    "been made before all known HTTP paths have been installed, please try again\",\"code\":503}"
+#define STARTING                                                                                                       \
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\n"                         \
+    "Connection: close\r\n\r\n" STARTING_BODY
+#define NO_PATH                                                                                                        \
+    "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 19\r\n\r\n"                  \
+    "404 page not found\n"
+#define NO_RESOURCE_BODY                                                                                               \
+    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"message\":\"the server could not find the "          \
+    "requested "                                                                                                       \
+    "resource\",\"reason\":\"NotFound\",\"details\":{},\"code\":404}"
+#define NO_RESOURCE                                                                                                    \
+    "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" NO_RESOURCE_BODY
+
+static void shut_down(struct server *s)
+{
+    listener_close(s->listener);
+    s->listener = NULL;
+}
+
+/*
+ * An aggregated API server says in the words of kube-apiserver what it has to say: its answer, whoever handed it the
+ * request. Another server would hand it the same once more.
+ */
+static void aggregated(bool away, const char *request, const char *answer, const char *text)
+{
+    struct world w;
+    struct side *c, *server;
+
+    world_init(&w, 2);
+    w.fails_over = w.local_has_jobs = w.jobs_aggregated = true;
+    w.local_state = away ? READINESS_UNREACHABLE : READINESS_READY;
+    world_start(&w);
+    if (away)
+        shut_down(&w.local);
+    c = client(&w);
+    say(c, request);
+    ok(until(&w, w.local.n_conns + w.peers[0].n_conns + w.peers[1].n_conns > 0), "one server is asked");
+    server = away ? conn(w.peers[0].n_conns > 0 ? &w.peers[0] : &w.peers[1], 0) : conn(&w.local, 0);
+    ok(has(server, JOBS), "which hands it on");
+    say(server, answer);
+    if (strstr(answer, "Connection: close") != NULL)
+        hang_up(server, STREAM_CLOSE_FLUSH);
+    ok(has(c, text), "its answer is relayed, whole");
+    ok(strstr(answer, "Retry-After: 5") == NULL || got(c, "Retry-After: 5\r\n"), "and when to come again");
+    is_u64(w.local.n_conns + w.peers[0].n_conns + w.peers[1].n_conns, 1, "nobody else is asked");
+    is_u64(w.suspects, 0, "nor suspected");
+    world_close(&w);
+}
+
+int main(void)
+{
+    static const struct {
+        const char *answer, *text;
+    } answers[] = {
+        {NO_PATH, "404 page not found"},
+        {NO_RESOURCE, NO_RESOURCE_BODY},
+        {STOPPING, STOPPING_BODY},
+        {STARTING, STARTING_BODY},
+        {AWAY, AWAY_BODY},
+    };
+
+    for (size_t i = 0; i < ROWS(answers); i++)
+        for (unsigned away = 0; away < 2; away++) {
+            aggregated(away, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n", answers[i].answer, answers[i].text);
+            aggregated(away, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc", answers[i].answer,
+                       answers[i].text);
+        }
+    return tap_end();
+}
