@@ -4,10 +4,12 @@
 #include "unit/front/world.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
+#include "net/stream_internal.h"
 
 /* ---- clients that leave ---- */
 
@@ -84,6 +86,31 @@ static void test_half_close(struct world *w)
     ok(world_sink_has(w, "gone(client closed the connection)"), "the end of the client's direction means it is gone");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
+}
+
+/* Many clients end by a FIN alone. Over TLS that may be a cut, and is one with a request under way. */
+static void test_client_is_cut(struct world *w)
+{
+    static const struct {
+        const char *target, *plain, *tls;
+    } rows[] = {
+        {NULL, "no_request", "no_request"}, {"/sync", "client", "client"}, {"/x", "client_gone", "stream_failed"}};
+    bool tls = w->client_tls != NULL;
+    struct client c;
+
+    world_start(w);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        client_open(w, &c);
+        if (rows[i].target != NULL)
+            client_ask(&c, rows[i].target);
+        if (i == 1)
+            ok(client_has(&c, "\r\n\r\n"), "answered");
+        world_settle(w);
+        (void)shutdown(c.s->fd, SHUT_WR);
+        ok(world_empty(w), "left");
+        is_double(world_closed(w, tls ? rows[i].tls : rows[i].plain), 1, "row %zu", i);
+        client_close(&c, STREAM_CLOSE_NOW);
+    }
 }
 
 /* ---- broken responses ---- */
@@ -417,13 +444,26 @@ static void test_cut_while_lingering(struct world *w)
     is_double(world_closed(w, "client_request"), 1, "which is the end that it had asked for");
 }
 
-/* What the kernels do not hold is with us when the answer ends, and not so much that its producer would wait. */
+/* Some of an answer that its client does not read is with us, and not so much that its producer would wait. */
+static void fill_somewhat(struct world *w)
+{
+    enum { SOME = 16 << 10 };
+    static char piece[4 << 10];
+    size_t before;
+
+    world_settle(w);
+    before = front_memory(w->front);
+    while (front_memory(w->front) < before + SOME && !exchange_congested(w->x)) {
+        exchange_body(w->x, slice_of(piece, sizeof(piece)));
+        loop_run_once(w->loop, 0);
+    }
+    ok(!exchange_congested(w->x), "some of an answer waits");
+}
+
 static void test_last_answer_read_late(struct world *w)
 {
-    enum { LINGER_MS = 150, SOME = 16 << 10 };
-    static char piece[4 << 10];
+    enum { LINGER_MS = 150 };
     struct client c;
-    size_t before;
     uint64_t end;
 
     w->opts.linger_timeout_ms = LINGER_MS;
@@ -433,13 +473,7 @@ static void test_last_answer_read_late(struct world *w)
     world_handled(w, 1);
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
     exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CLOSE, 0});
-    world_settle(w);
-    before = front_memory(w->front);
-    while (front_memory(w->front) < before + SOME && !exchange_congested(w->x)) {
-        exchange_body(w->x, slice_of(piece, sizeof(piece)));
-        loop_run_once(w->loop, 0);
-    }
-    ok(!exchange_congested(w->x), "some of the last answer waits");
+    fill_somewhat(w);
     end = clock_us();
     respond_end(w);
     loop_run_once(w->loop, 0);
@@ -447,6 +481,29 @@ static void test_last_answer_read_late(struct world *w)
     is_int(client_ended(&c), CLIENT_EOF, "its client reads it while we linger");
     ok(world_empty(w), "over");
     ok(clock_us() - end >= 2 * LINGER_MS * 1000 - 5000, "and has as long again for the end of it");
+    client_close(&c, STREAM_CLOSE_NOW);
+}
+
+/* What was written before the connection was at rest is no sign that its client reads. */
+static void test_idle_and_not_reading(struct world *w)
+{
+    struct client c;
+
+    w->opts.body_timeout_ms = 10;
+    w->opts.idle_timeout_ms = 100;
+    world_start(w);
+    client_open(w, &c);
+    clock_fake(clock_us(), clock_wall_us());
+    client_ask(&c, "/x");
+    world_handled(w, 1);
+    stream_pause(c.s, STREAM_PAUSE_LIMIT);
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    fill_somewhat(w);
+    respond_end(w);
+    pass(w, 150);
+    ok(world_empty(w), "who has taken nothing in its idle time has had it");
+    is_double(world_closed(w, "idle_timeout"), 1, "counted");
+    clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
 }
 
@@ -641,6 +698,7 @@ static void test_no_timeout(struct world *w)
 }
 
 static const struct world_story stories[] = {
+    {"client is cut", test_client_is_cut},
     {"leaving", test_leaving},
     {"half-close", test_half_close},
     {"abort", test_abort},
@@ -656,6 +714,7 @@ static const struct world_story stories[] = {
     {"slow last answer", test_slow_last_answer},
     {"cut while lingering", test_cut_while_lingering},
     {"last answer, read late", test_last_answer_read_late},
+    {"idle and not reading", test_idle_and_not_reading},
     {"upgrade", test_upgrade},
     {"refusals", test_refusals},
     {"timeouts", test_timeouts},

@@ -622,6 +622,26 @@ static void test_long_targets(struct kit *k)
     is_int((int)k->n_held, 1, "and goes nowhere");
 }
 
+/* ---- a piece of an answer for which there is no memory ---- */
+
+static void test_piece_without_memory(struct kit *k)
+{
+    static char piece[60000];
+    struct held *h = &k->held[0];
+    struct req *r;
+
+    kit_connect(k, false, false);
+    r = kit_get(k, "/x");
+    kit_held(k, 1);
+    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    ok(kit_status(k, r), "an answer begins");
+    mem_fail_nth(1);
+    exchange_body(h->x, slice_of(piece, sizeof(piece)));
+    mem_fail_nth(0);
+    ok(kit_told(k, h, "gone"), "the proxy is told that a piece is lost");
+    ok(kit_closed(k, r) && r->code == NGHTTP2_INTERNAL_ERROR, "and the client, to whom it does not look whole");
+}
+
 /* ---- a body that comes slowly ---- */
 
 static void test_dripping_body(struct kit *k)
@@ -668,6 +688,7 @@ static const struct kit_story stories[] = {
     {"slow stream", test_slow_stream},
     {"long targets", test_long_targets},
     {"dripping body", test_dripping_body},
+    {"a piece without memory", test_piece_without_memory},
     {"stuck client", test_stuck_client},
 };
 

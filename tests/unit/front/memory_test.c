@@ -2,8 +2,12 @@
 /* What clients make us hold, in bytes: charged, bounded, given back. */
 #include "front/memory.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "lib/tap.h"
 #include "unit/front/h2_kit.h"
 
@@ -93,7 +97,11 @@ static void test_limit(struct kit *k)
     struct stream *s[CLIENTS];
     struct buf b;
     struct req *r;
+    char *said = NULL, *line;
+    size_t n_said;
+    FILE *log = open_memstream(&said, &n_said);
 
+    log_set_stream(log);
     configure(k, LIMIT);
     raw_heads(&b, 4);
     for (unsigned i = 0; i < CLIENTS; i++) {
@@ -117,6 +125,12 @@ static void test_limit(struct kit *k)
     for (unsigned i = 0; i < CLIENTS; i++)
         stream_close(s[i], STREAM_CLOSE_ABORT);
     ok(world_empty(&k->w), "all are gone");
+    log_set_stream(stderr);
+    (void)fclose(log);
+    line = strstr(said, "Client memory is short");
+    ok(world_closed(&k->w, "memory") > 1, "several were ended (%.0f)", world_closed(&k->w, "memory"));
+    ok(line != NULL && strstr(line + 1, "Client memory is short") == NULL, "which is said once");
+    free(said);
     kit_settle(k);
     is_u64(front_memory(k->w.front), 0, "nothing is left");
 }
@@ -128,7 +142,6 @@ static void test_endless_heads(struct kit *k)
     struct pressure p = {.k = k, .limit = LIMIT};
     struct stream *s[CLIENTS];
     struct buf b;
-
     configure(k, LIMIT);
     raw_heads(&b, 1);
     for (unsigned i = 0; i < CLIENTS; i++) {
@@ -221,6 +234,12 @@ static void test_greediest(struct kit *k)
     struct memory *m = new_memory(k, address, &addresses);
     struct fake f[5] = {0};
 
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        mem_fail_nth(nth);
+        ok(memory_new(k->w.loop, &(struct memory_opts){.moved = moved_by}) == NULL,
+           "without allocation %u it is not made", (unsigned)nth);
+        mem_fail_nth(0);
+    }
     for (int i = 0; i < 5; i++)
         memory_enter(m, &f[i].holder, &address[i == 0]);
     hold(&f[0], 2300 << 10); /* more than any other, but alone at its address */
