@@ -337,8 +337,6 @@ static void on_timer(void *arg)
 {
     struct record_publish *p = arg;
 
-    if (p->state == STATE_STOPPED || p->state == STATE_LEAVING)
-        return;
     if (p->call != NULL) /* a lease being dropped */
         loop_timer_set(p->timer, BUSY_MS);
     else
