@@ -106,6 +106,40 @@ static void put_right_there(void)
     world_end(&w);
 }
 
+/* A reload that changes any of the words asks, whichever it is. */
+static void each_word(void)
+{
+    static const struct slice other[] = {SLICE_LIT("X-Other-")};
+    const struct user_headers *as_ever = user_headers_default();
+    struct user_headers changed[4];
+    struct world w;
+
+    begin(&w, MAP("X-Remote-User"));
+    sim_run_ms(w.loop, 1000);
+    for (size_t i = 0; i < ROWS(changed); i++) {
+        uint64_t asked = kube_map_requests(w.local);
+
+        changed[i] = *as_ever;
+        *(i == 0   ? &changed[i].username
+          : i == 1 ? &changed[i].uid
+          : i == 2 ? &changed[i].group
+                   : &changed[i].extra_prefix) = other;
+        *(i == 0   ? &changed[i].n_username
+          : i == 1 ? &changed[i].n_uid
+          : i == 2 ? &changed[i].n_group
+                   : &changed[i].n_extra_prefix) = 1;
+        w.opts.front.headers = &changed[i];
+        cluster_update(w.cluster, &w.opts);
+        sim_run_ms(w.loop, 1000);
+        ok(kube_map_requests(w.local) > asked, "word %zu is another: asked", i);
+        w.opts.front.headers = as_ever;
+        cluster_update(w.cluster, &w.opts);
+        sim_run_ms(w.loop, 1000);
+        ok(trusted(&w), "as before");
+    }
+    world_end(&w);
+}
+
 /* Nobody with a certificate would get in: such a node must not be sent clients. */
 static void foreign_clients(void)
 {
@@ -415,6 +449,7 @@ int main(void)
     put_right_here();
     not_needed();
     put_right_there();
+    each_word();
     foreign_clients();
     locked_out();
     named();

@@ -47,6 +47,16 @@ static bool is_told(const struct changes *c, enum change_kind kind, const char *
     return false;
 }
 
+static const char *told_of(const struct changes *c, enum change_kind kind)
+{
+    const struct change *x;
+
+    for (size_t i = 0; (x = changes_at(c, false, i)) != NULL; i++)
+        if (x->kind == kind)
+            return x->text;
+    return "nothing";
+}
+
 static void dies(enum sim_fault fault, bool local)
 {
     struct world w;
@@ -75,18 +85,10 @@ static void dies(enum sim_fault fault, bool local)
     ok(look(&w, !local).answers == PULSE_ANSWERS, "%s is back", name);
     ok(look(&w, !local).error != NULL, "the last error is still known");
     ok(is_told(c, CHANGE_RECOVERED, name), "in the list, too");
+    ok(strstr(told_of(c, CHANGE_CAME), "before") == NULL && strstr(told_of(c, CHANGE_RECOVERED), "before") == NULL,
+       "as the version that it is, and no other");
     world_end(&w);
     changes_free(c);
-}
-
-static const char *told_of(const struct changes *c, enum change_kind kind)
-{
-    const struct change *x;
-
-    for (size_t i = 0; (x = changes_at(c, false, i)) != NULL; i++)
-        if (x->kind == kind)
-            return x->text;
-    return "nothing";
 }
 
 /* The core group counts, as it does for skew; an upgrade is told as one. */
@@ -582,6 +584,23 @@ static void no_storm(unsigned status, uint64_t delay_ms)
     end_many(&m);
 }
 
+/* Nor is who answers anyway asked more often for it. */
+static void well_known(void)
+{
+    struct many m;
+    uint64_t before;
+
+    start_many(&m);
+    before = kube_version_requests(m.b);
+    for (unsigned ms = 0; ms < 10000; ms++) {
+        cluster_server_answered(m.w.cluster, kube_id(m.b), now(&m));
+        run(&m, 1);
+    }
+    ok(kube_version_requests(m.b) - before <= 10000 / SOON_MS + 1, "%llu probes in ten seconds",
+       (unsigned long long)(kube_version_requests(m.b) - before));
+    end_many(&m);
+}
+
 /* What was answered before a probe was sent says nothing of the time since. */
 static void answered_before(void)
 {
@@ -663,6 +682,7 @@ int main(void)
     no_storm(503, 0);
     no_storm(0, 0);
     no_storm(503, 300);
+    well_known();
     answered_before();
     slow_one();
     local_is_known();
