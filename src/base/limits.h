@@ -101,6 +101,8 @@ enum {
     LIMIT_ADMIN_HANDSHAKES = 128,    /* of these, in their handshakes */
     LIMIT_ADMIN_UNTAKEN = 64 << 20,  /* of its answers, until they are read: then no more long ones are made */
     LIMIT_PEM_BYTES = 16 << 20,      /* a file of certificates or keys */
+    /* A ClientHello: one record. Real ones have 2 KB, and what the ticket has that they show (up to 9 KB). */
+    LIMIT_CLIENT_HELLO_BYTES = 16 << 10,
     /* Certificates: 0.1 to 0.2 ms and 2 to 4 KB each before anybody is known, and they may be of 170 bytes. */
     LIMIT_CLIENT_CHAIN_BYTES = 8 << 10,  /* that a client shows; with RSA-4096 one has 1.3 KB */
     LIMIT_SERVER_CHAIN_BYTES = 16 << 10, /* that a server shows; and that it names CAs in */

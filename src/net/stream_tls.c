@@ -18,6 +18,7 @@
 #include "net/stream_bulk.h"
 #include "net/stream_out.h"
 #include "net/tls_bio.h"
+#include "net/tls_hello.h"
 #include "net/tls_internal.h"
 #include "net/tls_messages.h"
 #include "net/tls_words.h"
@@ -36,6 +37,7 @@ struct tls_conn {
     BIO *bio_object;         /* belongs to ssl */
     struct bufferevent *bev; /* towards servers: reads */
     struct tls_bio bio;
+    struct tls_hello hello;     /* server: until the handshake is over */
     struct handshake_step step; /* server: of the handshake */
     struct quota *quota;        /* is charged with `held`; NULL: none */
     size_t held;                /* TLS_STATE_BYTES while there is an SSL, and for the certificates in it */
@@ -390,8 +392,10 @@ static bool make_ssl(struct stream *s)
         return false;
     SSL_set_bio(t->ssl, t->bio_object, t->bio_object);
     SSL_set_info_callback(t->ssl, on_message);
-    if (t->ctx->server)
+    if (t->ctx->server) {
+        tls_hello_watch(&t->hello, t->ssl);
         SSL_set_accept_state(t->ssl);
+    }
     return true;
 }
 
@@ -415,6 +419,8 @@ static void note_protocol(struct tls_conn *t)
 static void finish_handshake(struct stream *s)
 {
     struct tls_conn *t = s->tls;
+
+    tls_hello_unwatch(&t->hello);
     t->resumed = SSL_session_reused(t->ssl) == 1; /* TLS 1.3 forgets it with the next ticket */
     note_protocol(t);
     hold(t, tls_chain_bytes(t->ssl));

@@ -13,6 +13,7 @@
 #include "net/lifetime.h"
 #include "net/loop_internal.h"
 #include "net/sockopt.h"
+#include "net/tls_hello.h"
 #include "net/tls_internal.h"
 #include "net/tls_messages.h"
 
@@ -39,6 +40,7 @@ struct handshake {
     struct loop_timer *timer;
     struct event ready;
     struct handshake_step step;
+    struct tls_hello hello;
     bool begun;
     size_t alike;              /* of this address, itself with them */
     char ip[INET6_ADDRSTRLEN]; /* "": not known yet */
@@ -64,6 +66,7 @@ static void end(struct handshake *h)
     if (h->ip[0] != '\0')
         count(h, -1);
     list_remove(&h->acceptor->under_way, &h->node);
+    tls_hello_unwatch(&h->hello);
     lifetime_retire(&h->life, mem_free, h);
     bufferevent_decref(h->bev);
 }
@@ -180,7 +183,7 @@ static void take_step(void *arg)
         await(h, EV_READ);
     else if (error == SSL_ERROR_WANT_WRITE)
         await(h, EV_WRITE);
-    else if (error == SSL_ERROR_NONE && !watch_messages(h->ssl, h->acceptor->loop))
+    else if (h->hello.refused || (error == SSL_ERROR_NONE && !watch_messages(h->ssl, h->acceptor->loop)))
         wake(h, EV_TIMEOUT);
     else
         wake(h, EV_READ);
@@ -214,6 +217,7 @@ static void begin(void *arg)
 
     event_del(&h->bev->ev_read);
     event_del(&h->bev->ev_write);
+    tls_hello_watch(&h->hello, h->ssl);
     (void)getpeername(bufferevent_getfd(h->bev), (struct sockaddr *)&addr, &len);
     sockopt_ip((const struct sockaddr *)&addr, h->ip);
     count(h, 1);

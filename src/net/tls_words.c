@@ -93,6 +93,16 @@ static const char *words_of(int reason, bool server)
     }
 }
 
+static const char *words_of_ours(int reason)
+{
+    switch (reason) {
+    case TLS_WORDS_LONG_HELLO:
+        return "the client's hello is more than 16 KiB";
+    default:
+        return NULL;
+    }
+}
+
 /* What the other side said when it gave up, by the names that RFC 8446 6.2 gives it. */
 static const char *words_of_alert(int alert, bool server)
 {
@@ -125,8 +135,11 @@ const char *tls_words_error(unsigned long error, bool server)
 
     if (error == 0)
         return "protocol error";
-    words = reason >= SSL_AD_REASON_OFFSET ? words_of_alert(reason - SSL_AD_REASON_OFFSET, server)
-                                           : words_of(reason, server);
+    if (ERR_GET_LIB(error) == ERR_LIB_USER)
+        words = words_of_ours(reason);
+    else
+        words = reason >= SSL_AD_REASON_OFFSET ? words_of_alert(reason - SSL_AD_REASON_OFFSET, server)
+                                               : words_of(reason, server);
     if (words == NULL)
         words = ERR_reason_error_string(error);
     return words == NULL ? "protocol error" : words;

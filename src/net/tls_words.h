@@ -10,6 +10,11 @@
 
 enum { TLS_WORDS_BYTES = 256 };
 
+/* What we refuse ourselves, where OpenSSL asks us: reasons in its queue of errors, of ERR_LIB_USER. */
+enum tls_words_reason {
+    TLS_WORDS_LONG_HELLO = 100,
+};
+
 /* Why a server's certificate was refused: "its CA is not in peer-ca-file". Verification has failed. `bundle` is the
  * option that names those CAs; may be NULL. */
 void tls_words_refusal(SSL *ssl, const char *bundle, char out[TLS_WORDS_BYTES]);

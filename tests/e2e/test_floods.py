@@ -134,6 +134,18 @@ def test_hellos(world):
           lambda: closed(proxy, "handshake", "crowded_out") - before >= SIZE)
 
 
+def test_announced_hellos(world):
+    """nine bytes that announce a hello of 128 KB: refused, and no room is made for it"""
+    proxy = world.proxies["a"]
+    before = closed(proxy, "handshake")
+    forget_peak(proxy)
+    held = peak(proxy)
+    crowd.end(crowd.half_open(proxy, SIZE, beginning=b"\x16\x03\x01\x00\x04\x01\x01\xff\x00"))
+    until(lambda: closed(proxy, "handshake") - before >= SIZE // 2, "all that said so to be refused")
+    in_bounds(proxy, held + FRESH * FRESH_BYTES, "announced hellos")
+    recovers(world, proxy)
+
+
 def test_idle_connections(world):
     """idle clients that have asked something stay; memory is bounded"""
     proxy = world.proxies["a"]

@@ -334,6 +334,10 @@ static void test_handshakes_refused(void)
     ok(send(in_clear, "GET / HTTP/1.1\r\n\r\n", 18, 0) == 18, "a request in the clear");
     ok(is_closed(&w, in_clear), "ends the connection");
     close(in_clear);
+    in_clear = dial_admin(&w);
+    ok(send(in_clear, "\x16\x03\x01\x00\x04\x01\x01\xff\x00", 9, 0) == 9, "a hello of 128 KB that has begun");
+    ok(is_closed(&w, in_clear), "ends the connection, too");
+    close(in_clear);
     for (size_t i = 0; i < ROWS(fds); i++) {
         fds[i] = dial_admin(&w);
         loop_run_once(w.loop, 20);
