@@ -297,8 +297,7 @@ static bool check_admin_free(struct scene *s)
     int error;
 
     err_clear(&err);
-    if (text == NULL || text[0] == '\0' || !derive_host_port(slice_str(text), &at, &err) ||
-        strlen(at.host) >= sizeof(there.host))
+    if (text == NULL || !derive_host_port(slice_str(text), &at, &err) || strlen(at.host) >= sizeof(there.host))
         return true;
     there.port = at.port;
     (void)snprintf(there.host, sizeof(there.host), "%s", at.host);

@@ -126,9 +126,9 @@ int check_command(const struct check_command *o)
     mem_free(manifest);
     json_object_put(opts.status);
     json_object_put(opts.config);
-    if (nowhere != NULL)
+    if (nowhere != NULL) {
         log_set_stream(stderr);
-    if (nowhere != NULL)
         fclose(nowhere);
+    }
     return status;
 }

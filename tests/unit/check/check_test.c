@@ -12,7 +12,7 @@ enum { ROOM = 4096 };
 
 /* What the sections find. */
 static struct {
-    bool config, trusted, connects, local_answers;
+    bool elsewhere, config, trusted, connects, local_answers;
 } facts;
 static unsigned freed;
 static struct config config;
@@ -37,7 +37,7 @@ static void section(struct scene *s, enum check_section which, const char *name)
 bool section_elsewhere(struct scene *s)
 {
     (void)s;
-    return false;
+    return facts.elsewhere;
 }
 
 void section_configuration(struct scene *s)
@@ -128,6 +128,7 @@ static void units(void)
         {"before a start", NULL, "mvproxy", false, true, 0, "systemctl /proc 0", "mvproxy"},
         {"another /proc", "/host/proc", "mvproxy", false, true, 7, "systemctl /host/proc 0", "mvproxy"},
         {"a unit of root's", NULL, "", false, true, 0, "systemctl /proc 0", "root"},
+        {"a short name", NULL, "u", false, true, 0, "systemctl /proc 0", "u"},
         {"no unit", NULL, "mvproxy", false, false, 0, "systemctl /proc 0", "own"},
         {"a process", NULL, "mvproxy", true, true, 7, "systemctl /proc 7", "own"},
         {"one whose pid is not known", NULL, "mvproxy", true, true, 0, "", "own"},
@@ -151,8 +152,27 @@ static void units(void)
     }
 }
 
+static void elsewhere(void)
+{
+    const struct check_opts o = {.before = true};
+    struct findings *f = findings_new();
+    struct buf out;
+
+    facts.elsewhere = true;
+    freed = 0;
+    buf_init(&out, ROOM);
+    check_run(&o, f);
+    findings_print_text(f, false, &out);
+    is_slice(buf_slice(&out), "Everything is well: 0 checks.\n", "what is elsewhere is not looked at");
+    is_u64(freed, 1, "and let go");
+    buf_free(&out);
+    findings_free(f);
+    facts.elsewhere = false;
+}
+
 int main(void)
 {
+    elsewhere();
     units();
     for (size_t i = 0; i < ROWS(rows); i++) {
         const struct check_opts o = {.before = true};

@@ -161,6 +161,10 @@ static void files(void)
          "!! net.core.somaxconn is 4095: when clients come back all at once, those behind it wait for seconds\n"
          "    what to do: set it as contrib/examples/sysctl.conf does, then restart mvproxy\n" PORTS MEMORY},
         {"a queue that is not told", "sys/net/core/somaxconn", NULL, 6443, DESCRIPTORS PORTS MEMORY},
+        {"a single digit", "sys/net/core/somaxconn", "4", 6443,
+         DESCRIPTORS
+         "!! net.core.somaxconn is 4: when clients come back all at once, those behind it wait for seconds\n"
+         "    what to do: set it as contrib/examples/sysctl.conf does, then restart mvproxy\n" PORTS MEMORY},
         {"a file without text", "sys/net/core/somaxconn", "", 6443, DESCRIPTORS PORTS MEMORY},
         {"the port before", "7/limits", "Max open files 712 1 files\n", 32767, DESCRIPTORS QUEUE PORTS MEMORY},
         {"the port behind", "7/limits", "Max open files 712 1 files\n", 61000, DESCRIPTORS QUEUE PORTS MEMORY},
@@ -353,7 +357,8 @@ static void addresses(void)
 static void admin_address(void)
 {
     static const char *const nobody[] = {"127.0.0.1", NULL};
-    static const char *const free_ones[] = {NULL, "", "nonsense"};
+    static const char *const free_ones[] = {NULL, "", "nonsense",
+                                            "a.host.name.that.is.longer.than.any.address.could.be.example:1"};
     char text[64], want[128];
     unsigned port = 0;
     int fd = taken(AF_INET, &port);
