@@ -159,6 +159,28 @@ static void test_no_memory(void)
     ok(nth > 2, "all of them");
 }
 
+/* What its connections give up in a second is counted together. */
+static void cancelled(void)
+{
+    struct client_member members[2] = {0}, gone = {0};
+    struct quota all;
+    struct clients *c;
+
+    quota_init(&all, NULL, 0);
+    c = clients_new(&all);
+    if (c == NULL || clients_enter(c, &members[0], SLICE_LIT("10.0.0.1"), 2) != CLIENTS_WELCOME ||
+        clients_enter(c, &members[1], SLICE_LIT("10.0.0.1"), 2) != CLIENTS_WELCOME)
+        tap_bail("no memory");
+    ok(clients_may_cancel(&members[0], 5000, 2) && clients_may_cancel(&members[1], 5999, 2), "as many as may be");
+    ok(!clients_may_cancel(&members[0], 5999, 2), "no more");
+    ok(clients_may_cancel(&members[0], 6000, 2) && clients_may_cancel(&members[1], 6000, 2), "a second later as many");
+    ok(!clients_may_cancel(&members[1], 6000, 2), "and no more again");
+    ok(clients_may_cancel(&gone, 6000, 0), "of nobody's address nothing is counted");
+    clients_leave(c, &members[0]);
+    clients_leave(c, &members[1]);
+    clients_free(c);
+}
+
 static void behind_another(void)
 {
     struct quota all;
@@ -188,6 +210,7 @@ int main(void)
     test_shares();
     test_small_shares();
     test_no_memory();
+    cancelled();
     behind_another();
     return tap_end();
 }

@@ -581,6 +581,16 @@ static void test_bytes(struct world *w)
     is_double(world_metric(w, "mvproxy_front_received_bytes_total", NULL), 31, "bytes received are counted");
     sent = (double)buf_len(&c.in);
     is_double(world_metric(w, "mvproxy_front_sent_bytes_total", NULL), sent, "and sent");
+    client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello");
+    world_handled(w, 2);
+    ok(world_sink_has(w, "end"), "a body");
+    is_double(world_metric(w, "mvproxy_front_received_bytes_total", NULL), 31 + 67 + 5, "counts as well");
+    respond_whole(w, 200, "last");
+    ok(client_ends_in(&c, "last"), "the last answer");
+    client_send(&c, "more");
+    world_settle(w);
+    is_double(world_metric(w, "mvproxy_front_received_bytes_total", NULL), 31 + 67 + 5 + 4,
+              "and so does what comes when all has been said");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
 }
