@@ -66,7 +66,8 @@ static void judge_ready(struct scene *s, const struct answer *a)
     if (a->status == 200)
         findings_good(s->f, "local-ready", "it is ready");
     else if (a->status >= 500)
-        findings_wrong(s->f, "local-ready", "its log and /readyz?verbose say what it waits for",
+        findings_wrong(s->f, "local-ready",
+                       "it starts, or its etcd does not answer: its log and /readyz?verbose say which",
                        "the local API server is not ready: its /readyz answers %u", a->status);
 }
 

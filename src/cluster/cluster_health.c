@@ -88,6 +88,18 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
     return true;
 }
 
+/* What is wrong where /version, which needs nothing, is answered: after a time in which that would have failed as well.
+ */
+static const char *local_trouble(struct cluster *c, const struct pulse_view *pulse)
+{
+    bool answers = pulse->state == PULSE_ANSWERS && readiness_age_ms(c->readiness) >= 2 * PULSE_TIMEOUT_MS;
+
+    if (answers)
+        return "the local kube-apiserver answers /version, but is not ready (its etcd?)";
+    return readiness_state(c->readiness) == READINESS_STARTING ? "the local kube-apiserver is starting"
+                                                               : "the local kube-apiserver does not answer";
+}
+
 void cluster_local_describe(struct cluster *c, char *text, size_t n)
 {
     enum readiness_state s = readiness_state(c->readiness);
@@ -105,21 +117,8 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
     else if (s == READINESS_READY)
         (void)snprintf(text, n, "not needed: the local API server answers");
     else
-        (void)snprintf(text, n, "active for %s: the local API server is %s%s",
-                       duration_text(readiness_age_ms(c->readiness), age), readiness_name(s),
-                       cluster_peers_answer(c) ? "" : ", and no peer answers for it");
-}
-
-/* What is wrong where /version, which needs nothing, is answered: after a time in which that would have failed as well.
- */
-static const char *local_trouble(struct cluster *c, const struct pulse_view *pulse)
-{
-    bool answers = pulse->state == PULSE_ANSWERS && readiness_age_ms(c->readiness) >= 2 * PULSE_TIMEOUT_MS;
-
-    if (answers)
-        return "the local kube-apiserver answers /version, but is not ready (its etcd?)";
-    return readiness_state(c->readiness) == READINESS_STARTING ? "the local kube-apiserver is starting"
-                                                               : "the local kube-apiserver does not answer";
+        (void)snprintf(text, n, "active for %s: %s%s", duration_text(readiness_away_ms(c->readiness), age),
+                       local_trouble(c, &pulse), cluster_peers_answer(c) ? "" : ", and no peer answers for it");
 }
 
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)

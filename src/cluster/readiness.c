@@ -19,7 +19,8 @@ struct readiness {
     void (*changed)(void *arg);
     void *arg;
     enum readiness_state state;
-    uint64_t since_ms;
+    uint64_t since_ms; /* in this state */
+    uint64_t away_ms;  /* since when it is not READY, which may be more than one state */
     struct fetch *fetch;
     struct err failure; /* why it is not ready */
     bool again;         /* invalidated while it was asked: the answer may be of before */
@@ -29,16 +30,18 @@ struct readiness {
 
 static void set_state(struct readiness *r, enum readiness_state s, const char *why)
 {
-    uint64_t lasted = loop_now_ms(r->loop) - r->since_ms;
+    uint64_t now = loop_now_ms(r->loop);
 
     err_clear(&r->failure);
     (void)err_set(&r->failure, "%s", why);
     if (s == r->state)
         return;
+    if (r->state == READINESS_READY)
+        r->away_ms = now;
     r->state = s;
-    r->since_ms = loop_now_ms(r->loop);
+    r->since_ms = now;
     if (s == READINESS_READY)
-        log_info("Local API server is ready", LU("afterMilliseconds", lasted));
+        log_info("Local API server is ready", LU("afterMilliseconds", now - r->away_ms));
     else
         log_warning("Local API server is not ready", LT("state", readiness_name(s)), LT("err", why));
     if (r->changed != NULL)
@@ -178,6 +181,11 @@ const char *readiness_failure(const struct readiness *r)
 uint64_t readiness_age_ms(const struct readiness *r)
 {
     return loop_now_ms(r->loop) - r->since_ms;
+}
+
+uint64_t readiness_away_ms(const struct readiness *r)
+{
+    return loop_now_ms(r->loop) - r->away_ms;
 }
 
 const char *readiness_name(enum readiness_state s)

@@ -49,6 +49,8 @@ enum readiness_state readiness_state(const struct readiness *r);
 const char *readiness_failure(const struct readiness *r);
 /* Milliseconds since the state changed. */
 uint64_t readiness_age_ms(const struct readiness *r);
+/* Milliseconds since it was READY last; of one that is not. */
+uint64_t readiness_away_ms(const struct readiness *r);
 /* "ready", "unreachable", "starting". Static. */
 const char *readiness_name(enum readiness_state s);
 

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "cluster/pulse.h"
@@ -40,15 +41,40 @@ static void is_state(struct world *w, enum readiness_state s, const char *when)
     is_double(active(w), s == READINESS_READY ? 0 : 1, "shown so");
 }
 
+struct told {
+    FILE *stream;
+    size_t bytes;
+    char *text;
+};
+
+static void listen_to_log(struct told *t)
+{
+    t->stream = open_memstream(&t->text, &t->bytes);
+    if (t->stream == NULL)
+        tap_bail("no memory stream");
+    log_set_stream(t->stream);
+}
+
+/* Until it is freed `text` is what was logged. */
+static void heard(struct told *t)
+{
+    log_flush();
+    log_set_stream(stderr);
+    (void)fclose(t->stream);
+}
+
 /* Nobody asks anything of it meanwhile: the watch of the Leases breaks, and that is enough. */
 static void restart(void)
 {
     struct world w;
-    char text[100];
+    struct told t;
+    const char *after;
+    char text[192];
 
     start(&w, true);
+    listen_to_log(&t);
     kube_stop(w.local, false);
-    sim_run_ms(w.loop, SOON_MS);
+    sim_run_ms(w.loop, 10000);
     is_state(&w, READINESS_UNREACHABLE, "killed: noticed at once");
     ok(cluster_peers_answer(w.cluster), "its peer answers");
     kube_forbid(w.local, "/readyz", 500);
@@ -61,6 +87,10 @@ static void restart(void)
     kube_forbid(w.local, NULL, 0);
     sim_run_ms(w.loop, POLLS_MS);
     is_state(&w, READINESS_READY, "now it is");
+    heard(&t);
+    after = strstr(t.text, "server is ready\" afterMilliseconds=");
+    ok(after != NULL && strtol(strchr(after, '=') + 1, NULL, 10) >= 10000, "after the whole outage: %s", t.text);
+    free(t.text);
     world_end(&w);
 }
 
@@ -87,7 +117,7 @@ static void away_for_long(void)
 static void alone(void)
 {
     struct world w;
-    char text[100];
+    char text[192];
 
     world_init(&w, WORLD_BASE);
     w.opts.pulse = true;
@@ -125,6 +155,24 @@ static void readyz_hangs(void)
     sim_run_ms(w.loop, READINESS_TIMEOUT_MS + POLLS_MS);
     is_state(&w, READINESS_READY, "now it is");
     ok(cluster_local_reachable(w.cluster, reason, sizeof(reason)), "for all to see");
+    world_end(&w);
+}
+
+/* Then all that is said of it says the same. */
+static void named_alike(void)
+{
+    static const char says[] = "the local kube-apiserver answers /version, but is not ready (its etcd?)";
+    char reason[192] = "", text[192];
+    struct world w;
+
+    start_with(&w, true, true);
+    kube_forbid(w.local, "/readyz", 0);
+    cluster_local_failed(w.cluster, false);
+    sim_run_ms(w.loop, READINESS_TIMEOUT_MS + 2 * PULSE_TIMEOUT_MS + SOON_MS);
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)) && strstr(reason, says) == reason, "not ready: %s",
+       reason);
+    cluster_local_describe(w.cluster, text, sizeof(text));
+    ok(strstr(text, "active for ") == text && strstr(text, says) != NULL, "failover: %s", text);
     world_end(&w);
 }
 
@@ -187,7 +235,7 @@ static void switched_off(void)
 {
     struct world w;
     struct cluster_opts o;
-    char text[100];
+    char text[192];
 
     start(&w, false);
     kube_stop(w.local, false);
@@ -213,28 +261,21 @@ static void no_longer_asked(bool by_reload)
 {
     struct world w;
     struct cluster_opts o;
-    FILE *stream;
-    size_t bytes;
-    char *text;
+    struct told t;
 
     start(&w, true);
     kube_stop(w.local, false);
     sim_run_ms(w.loop, SOON_MS);
     is_state(&w, READINESS_UNREACHABLE, "it is away");
-    stream = open_memstream(&text, &bytes);
-    if (stream == NULL)
-        tap_bail("no memory stream");
-    log_set_stream(stream);
+    listen_to_log(&t);
     o = w.opts;
     o.local_failover = false;
     if (by_reload)
         cluster_update(w.cluster, &o);
     world_end(&w);
-    log_flush();
-    log_set_stream(stderr);
-    (void)fclose(stream);
-    ok(strstr(text, "server is ready") == NULL, "%s: %s", by_reload ? "switched off" : "shutdown", text);
-    free(text);
+    heard(&t);
+    ok(strstr(t.text, "server is ready") == NULL, "%s: %s", by_reload ? "switched off" : "shutdown", t.text);
+    free(t.text);
 }
 
 /* Each request that fails invalidates: a flood of them is no flood of questions. */
@@ -266,6 +307,7 @@ int main(void)
     alone();
     restart_unseen();
     readyz_hangs();
+    named_alike();
     hangs_unasked();
     nothing_happened();
     switched_off();
