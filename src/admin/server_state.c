@@ -47,17 +47,17 @@ static bool is_live(const struct cluster_server *s)
 enum server_mood server_state(const struct cluster_server *s, char words[SERVER_STATE_BYTES])
 {
     const char *trouble = trouble_of(s);
-    bool starting = trouble == NULL && s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0;
+    bool unready = trouble == NULL && s->local && s->readiness != NULL && strcmp(s->readiness, "ready") != 0;
     struct buf out = {.p = words, .cap = SERVER_STATE_BYTES - 1, .ceiling = SERVER_STATE_BYTES - 1};
 
     put_state(s, trouble, &out);
     buf_append_str(&out, s->drained ? ", drained" : "");
-    buf_append_str(&out, s->ejected ? ", tried last" : "");
-    buf_append_str(&out, starting ? ", starting" : "");
+    buf_append_str(&out, s->ejected ? ", ejected" : "");
+    buf_append_str(&out, unready ? ", not ready" : "");
     words[buf_len(&out)] = '\0';
     if (s->missing || (trouble != NULL && (is_live(s) || s->address != NULL || s->answers == PULSE_UNREACHABLE)))
         return SERVER_BAD;
-    return !is_live(s) || trouble != NULL || s->drained || s->ejected || starting ? SERVER_WARNING : SERVER_GOOD;
+    return !is_live(s) || trouble != NULL || s->drained || s->ejected || unready ? SERVER_WARNING : SERVER_GOOD;
 }
 
 bool server_is_unread(const struct cluster_server *s)

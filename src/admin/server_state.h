@@ -11,7 +11,7 @@ enum { SERVER_STATE_BYTES = 128 };
 
 enum server_mood { SERVER_GOOD, SERVER_WARNING, SERVER_BAD };
 
-/* Its state, and all that is the matter with it: "live", "live, does not answer, drained", "lapsed, tried last", ... */
+/* Its state, and all that is the matter with it: "live", "live, does not answer, drained", "lapsed, ejected", ... */
 enum server_mood server_state(const struct cluster_server *s, char words[SERVER_STATE_BYTES]);
 /* It is there, and its discovery was never read: it may serve anything. */
 bool server_is_unread(const struct cluster_server *s);

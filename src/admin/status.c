@@ -112,7 +112,7 @@ static void text_servers(const struct cluster_view *c, struct text *t)
 
 static void text_ejected(const struct cluster_view *c, struct text *t)
 {
-    const char *before = "Peers tried last: ";
+    const char *before = "Peers ejected: ";
 
     for (size_t i = 0; i < c->n; i++) {
         if (!c->servers[i].ejected)

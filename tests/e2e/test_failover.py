@@ -46,7 +46,7 @@ def test_first_is_down(world):
 
     def told():  # a peer is left in peace for a fifth of a second only, at first
         refused(world.ask("GET", CLASSES), True)
-        return "Peers tried last: test-server-" in world.proxies["a"].get("/statusz")[1]
+        return "Peers ejected: test-server-" in world.proxies["a"].get("/statusz")[1]
     until(told, "/statusz to name them")
     check(world.proxies["a"].metric("mvproxy_back_ejections_total") >= 3, "ejections")
     check(world.proxies["a"].metric("mvproxy_retries_total", reason="connect") > 0, "retries by reason")

@@ -112,7 +112,7 @@ def test_ejected(world):
         world.ask("GET", CLASSES)
         return value(world, "mvproxy_back_ejected", server="test-server-b") > 0
     with faulty(world, 503):
-        walk(world, "MvproxyServerEjected", fires, r"(?m)^test-server-b +live, tried last .*502 or 503 again and again \(for " + AGE + r"\)$")
+        walk(world, "MvproxyServerEjected", fires, r"(?m)^test-server-b +live, ejected .*502 or 503 again and again \(for " + AGE + r"\)$")
 
 
 def test_unreachable(world):
@@ -257,7 +257,7 @@ def test_etcd(world):
 def test_etcd_given_up(world):
     """an etcd that is configured no more is nobody's alert"""
     a = world.proxies["a"]
-    until(lambda: value(world, "mvproxy_back_ejected", server="etcd") == 1, "it to be tried last")
+    until(lambda: value(world, "mvproxy_back_ejected", server="etcd") == 1, "it to be ejected")
     servers = a.options.pop("etcd-servers")
     a.await_log('"Reloaded"', a.reload())
     until(lambda: a.metric("mvproxy_etcd_working") is None and value(world, "mvproxy_back_ejected", server="etcd") == 0, "to be told of it no more")

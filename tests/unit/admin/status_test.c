@@ -132,7 +132,7 @@ static void test_json(void)
         {"servers/0/lastErrorAgeSeconds", "2.0"},
         {"servers/1/hostname", "cp-b"},
         {"servers/1/id", "apiserver-b"},
-        {"servers/1/state", "live, tried last"},
+        {"servers/1/state", "live, ejected"},
         {"servers/1/leaseAgeSeconds", "1.5"},
         {"servers/1/discoveryAgeSeconds", "(none)"},
         {"servers/1/outlierEjected", "true"},
@@ -180,7 +180,7 @@ static void test_same(void)
     ok(has(&out, "Server cp-a: local, does not answer, v1.34.0 as 1.33, 127.0.0.1:6443 (configuration), no Lease, "
                  "discovery 0.0s old, 0 in flight, for 2.0s: refused\n"),
        "a dead server");
-    ok(has(&out, "Peers tried last: cp-b\n"), "who is tried last");
+    ok(has(&out, "Peers ejected: cp-b\n"), "who is ejected");
     buf_reset(&out);
     p = status_page_begin(&s, 0, &out);
     ok(has(&out, "<h1 class=\"bad\">Not ready: local-apiserver: it is &quot;dead&quot;</h1>"), "the same on the page");
@@ -216,14 +216,14 @@ static void test_words(void)
          .drained = true,
          .ejected = true,
          .lapsed = true,
-         .words = "lapsed, does not answer, drained, tried last",
+         .words = "lapsed, does not answer, drained, ejected",
          .mood = SERVER_BAD},
         {.failing = true, .lapsed = true, .words = "lapsed, discovery fails", .mood = SERVER_BAD},
-        {.drained = true, .ejected = true, .words = "live, drained, tried last", .mood = SERVER_WARNING},
+        {.drained = true, .ejected = true, .words = "live, drained, ejected", .mood = SERVER_WARNING},
         {.drained = true, .lapsed = true, .words = "lapsed, drained", .mood = SERVER_WARNING},
-        {.ejected = true, .words = "live, tried last", .mood = SERVER_WARNING},
-        {.ejected = true, .lapsed = true, .words = "lapsed, tried last", .mood = SERVER_WARNING},
-        {.local = true, .readiness = "starting", .words = "local, starting", .mood = SERVER_WARNING},
+        {.ejected = true, .words = "live, ejected", .mood = SERVER_WARNING},
+        {.ejected = true, .lapsed = true, .words = "lapsed, ejected", .mood = SERVER_WARNING},
+        {.local = true, .readiness = "starting", .words = "local, not ready", .mood = SERVER_WARNING},
         {.local = true, .readiness = "ready", .words = "local", .mood = SERVER_GOOD},
         {.local = true, .words = "local", .mood = SERVER_GOOD},
         {.readiness = "starting", .words = "live", .mood = SERVER_GOOD},
@@ -233,7 +233,7 @@ static void test_words(void)
          .left = true,
          .silent = true,
          .ejected = true,
-         .words = "left, forgotten in 4m12s, does not answer, tried last",
+         .words = "left, forgotten in 4m12s, does not answer, ejected",
          .mood = SERVER_BAD},
         {.leads_to = "cp-c", .words = "live, its address leads to cp-c", .mood = SERVER_BAD},
         {.leads_to = "cp-c",
@@ -320,10 +320,8 @@ static void test_forged(void)
 /* All that is told of a server, each with a value that nothing else has. */
 static void test_members(void)
 {
-    static const char *const shown[] = {"cp-z",           "live, drained, tried last",
-                                        "v1.35.7",        "1.34",
-                                        "0.9.8",          "192.0.2.77:6443",
-                                        "by carrier",     "no route to it",
+    static const char *const shown[] = {"cp-z",           "live, drained, ejected", "v1.35.7",    "1.34",
+                                        "0.9.8",          "192.0.2.77:6443",        "by carrier", "no route to it",
                                         "/etc/own/z.crt", "client-ca-file"};
     static const struct {
         const char *text, *page, *json;
@@ -331,7 +329,7 @@ static void test_members(void)
                 {"discovery 23s old", "<td>23s<br>", "\"discoveryAgeSeconds\":23.0"},
                 {"41 in flight", "<td>41</td>", "\"requestsInFlight\":41"},
                 {"for 31s: no route", "</bdi> <small>31s ago", "\"lastErrorAgeSeconds\":31.0"},
-                {"Peers tried last: cp-z", "tried last", "\"outlierEjected\":true"},
+                {"Peers ejected: cp-z", "ejected", "\"outlierEjected\":true"},
                 {"in 59d23h: /etc/own", "59d23h", "\"notAfter\":\"2024-11-05T05:06:30.000000Z\""}};
     struct changes *c = changes_new();
     struct status s;
@@ -429,7 +427,7 @@ static void test_unread(void)
 
     make(&s, c, true);
     s.cluster.servers[1].answers = PULSE_UNREACHABLE;
-    in_all_views(&s, "1 of 2 servers cannot be used: cp-b (live, does not answer, tried last)");
+    in_all_views(&s, "1 of 2 servers cannot be used: cp-b (live, does not answer, ejected)");
     in_all_views(&s, "Not known what these serve, whose discovery has not been read yet: cp-b");
     in_all_views(&s, "not known: 1 of 2 servers have never been read");
     s.cluster.uneven.gvs = 20;
