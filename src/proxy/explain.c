@@ -57,10 +57,16 @@ static const char *action_of(const struct route *r)
     return names[r->action];
 }
 
+/* Of an outlier whose time is over one request finds out whether it is well; all others go to the rest first. */
+static bool is_asked_first(const struct origin *o)
+{
+    return origin_healthy(o) && origin_ejection(o, NULL) == NULL;
+}
+
 static bool is_healthy(const struct served_peer *p, void *arg)
 {
     (void)arg;
-    return origin_healthy(p->origin);
+    return is_asked_first(p->origin);
 }
 
 /* A 404 of a server that lists the resource is not believed: what the client sees of the next one is 503. */
@@ -109,7 +115,7 @@ static size_t put_candidates(struct json_write *w, const struct proxy *p, const 
         put_denial(&one, p, info, peer->host);
         json_text(&one, "address", peer->origin == NULL ? NULL : origin_address(peer->origin));
         json_bool(&one, "live", peer->life == SERVED_LIVE);
-        json_bool(&one, "healthy", peer->origin != NULL && origin_healthy(peer->origin));
+        json_bool(&one, "healthy", peer->origin != NULL && is_asked_first(peer->origin));
         json_bool(&one, "drained", peer->drained);
         json_close(&one);
     }
@@ -229,7 +235,7 @@ static void name_judges(const struct served *s, bool asserted, struct route *r)
         for (size_t i = 0; i < served_n_peers(s) && r->n_candidates < ROUTE_MAX_CANDIDATES; i++) {
             const struct served_peer *p = served_peer_at(s, i);
 
-            if (judge_may_be(p, asserted) && origin_healthy(p->origin) == (healthy == 1))
+            if (judge_may_be(p, asserted) && is_asked_first(p->origin) == (healthy == 1))
                 r->candidates[r->n_candidates++] = (uint16_t)i;
         }
 }

@@ -4,6 +4,7 @@
 #include "back/fetch.h"
 #include "net/listener.h"
 #include "net/loop.h"
+#include "proxy/explain.h"
 #include "unit/proxy/world.h"
 
 #include <stdio.h>
@@ -147,6 +148,25 @@ static void own_requests(void)
     world_close(&w);
 }
 
+/* Who looks into it is told of the other first, also when one request may try the outlier again. */
+static void explained_last(struct world *w)
+{
+    const struct explain_query q = {.method = "GET", .target = JOBS};
+    const char *outlier, *good;
+    struct buf out;
+    struct err err;
+
+    ok(until(w, origin_healthy(w->peers[0].origin)) && origin_ejection(w->peers[0].origin, NULL) != NULL,
+       "a trial is due");
+    buf_init(&out, 1 << 16);
+    ok(explain_request(w->proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "explained");
+    outlier = strstr(buf_slice(&out).p, origin_address(w->peers[0].origin));
+    good = strstr(buf_slice(&out).p, origin_address(w->peers[1].origin));
+    ok(outlier != NULL && good != NULL && good < outlier, "the outlier last: %s", buf_slice(&out).p);
+    ok(strstr(buf_slice(&out).p, "\"healthy\":false") > good, "and said to be one");
+    buf_free(&out);
+}
+
 /* A peer that connects and then cuts every request off is tried last after a while. */
 static void outlier(void)
 {
@@ -170,6 +190,7 @@ static void outlier(void)
     }
     ok(turn < 40, "out after %u requests", turn);
     ok(origin_ejection(w.peers[1].origin, NULL) == NULL, "the other is not");
+    explained_last(&w);
     world_close(&w);
 }
 
