@@ -70,8 +70,17 @@ static int refuse(struct authn *out, const char *why)
     return AUTHN_OK;
 }
 
+static const char *why_unusable(const struct tls_peer *tls, int64_t now_s)
+{
+    if (tls->why_not != NULL)
+        return tls->why_not;
+    /* As of a peer that keeps its connections when its front-proxy certificate ends: its remedy is another. */
+    return now_s > tls->not_after ? "the certificate has expired since the handshake"
+                                  : "certificate without a usable identity";
+}
+
 /* What kube-apiserver would do with a connection that proved nothing by its certificate. */
-static int unverified(const struct http_head *head, const struct tls_peer *tls, struct authn *out)
+static int unverified(const struct http_head *head, const struct tls_peer *tls, int64_t now_s, struct authn *out)
 {
     if (credential_shown(head)) {
         out->kind = AUTHN_PASS;
@@ -80,7 +89,7 @@ static int unverified(const struct http_head *head, const struct tls_peer *tls, 
     /* An x509 error keeps the anonymous step from running, so an unknown certificate is not the same as none. A peer's
      * marked request without identity is one that its client sent anonymously. */
     if (tls->present && !out->rerouted)
-        return refuse(out, tls->why_not != NULL ? tls->why_not : "certificate without a usable identity");
+        return refuse(out, why_unusable(tls, now_s));
     out->kind = AUTHN_PASS;
     out->anonymous = true;
     return AUTHN_OK;
@@ -110,7 +119,7 @@ int authn_decide(const struct authn_opts *o, const struct http_head *head, const
     if (in_date && tls->client_ca && tls->common_name.n > 0 && !out->rerouted)
         return o->can_assert ? assert_certificate_user(tls, a, out)
                              : refuse(out, "no front-proxy certificate to pass the identity on with");
-    return unverified(head, tls, out);
+    return unverified(head, tls, now_s, out);
 }
 
 static void add_part(struct buf *b, char tag, struct slice s)

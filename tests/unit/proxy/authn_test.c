@@ -151,6 +151,8 @@ static void check_row(const struct row *r)
     is_int(au.kind, r->kind, "%s", r->name);
     is_int(au.rerouted, r->rerouted, "%s: loop mark", r->name);
     is_int(au.front_proxy, r->cert == PROXY || r->cert == BOTH, "%s: a front proxy", r->name);
+    if (r->kind == AUTHN_REFUSED && (r->cert == EXPIRED || r->cert == EXPIRED_PROXY))
+        is_str(au.why, "the certificate has expired since the handshake", "%s: why", r->name);
     if (r->user != NULL)
         is_slice(au.user.name, r->user, "%s: name", r->name);
     arena_free(a);
