@@ -102,7 +102,7 @@ static bool is_pulse(const struct job *j)
 
 /*
  * What a peer's mvproxy asks for itself (cluster/api.c): while our server is away each look at discovery is refused,
- * and says nothing that the line on the server has not said.
+ * and says nothing that the line on the server has not said. What the server answers itself is logged.
  */
 static bool is_look_of_peer(const struct job *j)
 {
@@ -134,7 +134,7 @@ static void account(struct job *j)
     /* Only now: its own answer may be what shows it. */
     j->summary.vouched = j->authn.kind == AUTHN_ASSERT || back_bearer_was_taken(j->proxy->back, j->bearer);
     request_metrics_count(j->proxy->request_metrics, j->x, &j->info, &j->route, &j->summary);
-    if (!is_pulse(j))
+    if (!is_pulse(j) && !(j->audit.own && is_look_of_peer(j)))
         access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->summary,
                            j->authn.rerouted && j->info.is_resource);
     if (!j->audit.own || is_look_of_peer(j))

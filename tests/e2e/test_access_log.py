@@ -130,5 +130,19 @@ def test_own_answer(world):
         equal(until(lambda: lines(world.proxies["a"], CLASSES, mark), "the line of HEAD")[0]["responseBytes"], "0", "of HEAD")
 
 
+def test_looks_of_peers(world):
+    """what a peer's mvproxy asks for itself, while the server is away, is in no line: the peer would fill the log with it"""
+    a, b = world.proxies["a"], world.proxies["b"]
+    with fixture.killed(world, "a"):
+        mark = a.log_mark()
+        for _ in range(3):
+            before = b.metric("mvproxy_discovery_refreshes_total", role="peer", result="failed") or 0
+            fixture.ctl(world, "refresh", path=b.options["control-socket"])
+            until(lambda n=before: (b.metric("mvproxy_discovery_refreshes_total", role="peer", result="failed") or 0) > n, "b to be refused")
+        world.ask("GET", "/healthz/looks", None)
+        until(lambda: lines(a, "/healthz/looks", mark), "the marker")
+        equal([line for uri in ("/api", "/apis", "/openapi/v3", "/version") for line in lines(a, uri, mark) if line["userAgent"] == "mvproxy"], [], "lines")
+
+
 if __name__ == "__main__":
     fixture.main(globals())
