@@ -113,7 +113,7 @@ def test_starting(world):
     """a server that starts is not asked before it is ready; /readyz says so; then it is, at once"""
     world.sim.start_server("a", **{"starts-unready": True})
     until(lambda: world.ask("GET", "/readyz").status == 500, "the server to answer")
-    until(lambda: "starting" in world.proxies["a"].get("/statusz")[1], "the state")
+    until(lambda: "local, not ready" in world.proxies["a"].get("/statusz")[1], "the state")
     until(lambda: "local-apiserver: the local kube-apiserver is starting: its /readyz" in fixture.ctl(world, "status")[1], "mvproxyctl to say so")
     equal((fixture.ctl(world, "status")[0], world.proxies["a"].ready()), (1, False), "status and /readyz")
     mark = world.sim.mark()
@@ -183,7 +183,7 @@ def test_all_start(world):
     for name in "abc":
         world.sim.start_server(name, **{"starts-unready": True})
     for name in "abc":
-        until(lambda n=name: "starting" in world.proxies[n].get("/statusz")[1], "%s to start" % name)
+        until(lambda n=name: "local, not ready" in world.proxies[n].get("/statusz")[1], "%s to start" % name)
     for name in "abc":
         mark = world.sim.mark()
         made = world.ask("POST", MAPS, {"metadata": {"name": "early-" + name}}, name=name)
@@ -197,6 +197,29 @@ def test_all_start(world):
     equal(made.status, 201, "POST")
     for name in "abc":
         back(world, name)
+
+
+def test_started_without(world):
+    """an mvproxy that starts while its server is away: those whom `peers` names answer; without the option it knows nobody"""
+    proxy = world.proxies["a"]
+    peers = proxy.options["peers"]
+
+    def start(**options):
+        proxy.stop()
+        proxy.options.update(options)
+        proxy.start(ready=False)
+        until(lambda: proxy.get("/livez")[0] == 200, "the admin listener")
+
+    world.sim.kill_server("a")
+    start()
+    until(lambda: world.ask("GET", PODS).status == 200, "a peer to answer")
+    check(served_by(world.ask("GET", PODS)), "by a peer")
+    start(peers=[])
+    answer = world.ask("GET", PODS)
+    equal((answer.status, "has not yet loaded" in answer.json()["message"]), (503, True), answer)
+    start(peers=peers)
+    back(world)
+    proxy.await_ready()
 
 
 def test_reload(world):
