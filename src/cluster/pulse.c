@@ -94,9 +94,10 @@ static void answered(struct pulse *p, const struct fetch_result *r)
     bool other = false;
 
     if (status >= 500) {
-        (void)err_set(
-            &why, p->hop ? "the mvproxy before it answers %u: it does not reach its kube-apiserver" : "it answers %u",
-            status);
+        (void)err_set(&why,
+                      p->hop ? "the mvproxy in front of it answers %u: it does not reach its kube-apiserver"
+                             : "it answers %u",
+                      status);
         unreachable(p, &why, FAILURE_REFUSED);
         return;
     }

@@ -91,7 +91,7 @@ static const struct option table[] = {
 #undef SECTION
 #define SECTION "Peers"
     {.name = "feature-gates", .type = OPTION_LIST, FIELD(feature_gates), .initial = "UnknownVersionInteroperabilityProxy=true", .skips_empty = true,
-     .section = SECTION, .argument = "NAME=BOOL,...", .help = "UnknownVersionInteroperabilityProxy=false makes this an ordinary proxy before the local API server. Written as for kube-apiserver, which the prefix kube: may say; AllBeta and AllAlpha are known, any other gate is an error."},
+     .section = SECTION, .argument = "NAME=BOOL,...", .help = "UnknownVersionInteroperabilityProxy=false makes this an ordinary proxy in front of the local API server. Written as for kube-apiserver, which the prefix kube: may say; AllBeta and AllAlpha are known, any other gate is an error."},
     {.name = "peer-ca-file", .type = OPTION_TEXT, FIELD(peer_ca_file), .initial = "", .section = SECTION, .argument = "FILE",
      .help = "CA bundle for the serving certificates of peers, which must be valid for kubernetes.default.svc. Without it no peer is used, and requests that would need one are answered with 503."},
     {.name = "peers", .type = OPTION_LIST, FIELD(peers), .initial = "", .section = SECTION, .argument = "ID=HOST:PORT,...",

@@ -185,7 +185,7 @@ static void take_server(struct json_object *from, struct told *t)
 static void take_candidate(struct json_object *from, struct told *t)
 {
     const char *error = text_of(from, "lastError");
-    bool silent = !is_true(from, "answers"), probed = strstr(error, "the mvproxy before it answers 5") != NULL;
+    bool silent = !is_true(from, "answers"), probed = strstr(error, "the mvproxy in front of it answers 5") != NULL;
 
     take_server(from, t);
     if (text_of(from, "address")[0] == '\0') /* whom nobody can ask any more may yet have an answer for who did */
