@@ -17,6 +17,10 @@
 
 enum { REREAD_ERRORS_CEILING = 64 << 10, SERVER_BYTES = 256, WHY_BYTES = 192 };
 
+#define STRAY                                                                                                          \
+    "%s: is not of requestheader-client-ca-file (%s), and the one before it is: put the front proxy's pair back "      \
+    "(front-proxy-client.crt), or the CA that has signed it into that file"
+
 enum group_kind { GROUP_LOCAL, GROUP_PEERS, GROUPS };
 
 /* Who is reached by one CA file. */
@@ -228,6 +232,11 @@ void reread_files(struct app *a)
     buf_init(&errors, REREAD_ERRORS_CEILING);
     if (expiry_would_end(a->expiry, a->config, &errors) || !trust_load(a->config, &r->fresh, &errors)) {
         trust_name_options(a->config, &errors);
+        rotation_done(a, false, &errors);
+    } else if (trust_is_stray(&r->fresh, &a->trust)) {
+        remarks_wrong(&(struct remarks){a->config, &errors, true}, "proxy-client-cert-file", STRAY,
+                      a->config->proxy_client_cert_file, a->config->requestheader_client_ca_file);
+        trust_free(&r->fresh);
         rotation_done(a, false, &errors);
     } else {
         r->pending = true;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "daemon/derive.h"
@@ -14,6 +15,7 @@
 #include "daemon/remarks.h"
 #include "net/egress_proxy.h"
 #include "net/tls_ctx.h"
+#include "net/tls_inspect.h"
 #include "net/tls_sni.h"
 #include "net/tls_suites.h"
 
@@ -189,9 +191,10 @@ static char *load_text(const char *option, struct buf *errors)
 
 static bool load_texts(const struct config *c, struct trust *out, struct buf *errors)
 {
+    out->front_cert = load_text(c->proxy_client_cert_file, errors);
     out->requestheader_ca = load_text(c->requestheader_client_ca_file, errors);
     out->client_ca = load_text(c->client_ca_file, errors);
-    return out->requestheader_ca != NULL && out->client_ca != NULL;
+    return out->front_cert != NULL && out->requestheader_ca != NULL && out->client_ca != NULL;
 }
 
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
@@ -211,6 +214,8 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
         out->local_cert = keep(load_local(c, true, NULL, &err), &err, errors, &ok);
     if (has_cert && tls_file_validity(c->proxy_client_cert_file, false, &valid))
         out->front_until_s = valid.not_after;
+    out->front_signed = has_cert && or_null(c->requestheader_client_ca_file) != NULL &&
+                        tls_inspect_signed(c->proxy_client_cert_file, c->requestheader_client_ca_file);
     if (has_cert && or_null(c->peer_ca_file) != NULL) {
         out->peer_cert = keep(load_peer(c, true, NULL, &err), &err, errors, &ok);
         out->peer_no_cert = keep(load_peer(c, false, NULL, &err), &err, errors, &ok);
@@ -233,9 +238,10 @@ static void drop(struct tls_ctx **ctx)
 
 void trust_free(struct trust *t)
 {
+    mem_free(t->front_cert);
     mem_free(t->requestheader_ca);
     mem_free(t->client_ca);
-    t->requestheader_ca = t->client_ca = NULL;
+    t->front_cert = t->requestheader_ca = t->client_ca = NULL;
     drop(&t->serving);
     drop(&t->admin);
     drop(&t->local_cert);
@@ -310,6 +316,12 @@ void trust_hold_peers(const struct config *c, struct trust *t, const struct trus
     err_clear(&err);
     hold(&t->peer_no_cert, NULL, old->peer_no_cert);
     hold(&t->peer_cert, load_peer(c, true, old->peer_no_cert, &err), old->peer_cert);
+}
+
+bool trust_is_stray(const struct trust *t, const struct trust *old)
+{
+    return old->front_signed && !t->front_signed && strcmp(t->front_cert, old->front_cert) != 0 &&
+           old->front_until_s > clock_wall_us() / 1000000;
 }
 
 void trust_say_suites(const struct config *c)

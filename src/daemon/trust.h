@@ -20,6 +20,8 @@ struct trust {
     int64_t front_until_s;                    /* end of proxy-client-cert-file, in seconds since 1970; 0 without */
     struct tls_ctx *etcd[ETCD_SERVERS_MAX];   /* one per etcd-servers, each has its own name; NULL for http:// */
     struct tls_ctx *peer_cert, *peer_no_cert; /* NULL without peer-ca-file or proxy-client-cert-file */
+    bool front_signed;                        /* requestheader-client-ca-file has signed proxy-client-cert-file */
+    char *front_cert;                         /* its PEM text, to tell whether it is another; "" without */
     char *requestheader_ca, *client_ca; /* PEM text, for comparison with the API servers'; "" without such a file */
     struct egress_proxy *peer_egress, *etcd_egress; /* of the egress selector; NULL: dialled directly */
 };
@@ -37,6 +39,11 @@ bool trust_keep_same(struct trust *t, const struct trust *old);
  */
 void trust_hold_local(const struct config *c, struct trust *t, const struct trust *old);
 void trust_hold_peers(const struct config *c, struct trust *t, const struct trust *old);
+/*
+ * Whether the front-proxy certificate is another than that of `old`, which is still valid, and not one of
+ * requestheader-client-ca-file, as that was: peers would not believe it, nor would API servers.
+ */
+bool trust_is_stray(const struct trust *t, const struct trust *old);
 void trust_free(struct trust *t);
 /* Warns of configured cipher suites that are insecure (as kube-apiserver does) or not available. */
 void trust_say_suites(const struct config *c);

@@ -86,6 +86,24 @@ def test_other_name(world):
     await_well(world)
 
 
+def test_stray_pair(world):
+    """a pair that requestheader-client-ca-file has not signed does not replace a good one: neither by itself nor at a reload"""
+    proxy = world.proxies["a"]
+    mark = proxy.log_mark()
+    put(world, "front-proxy-foreign")
+    until(lambda: proxy.metric(GOOD) == 0.0, GOOD)
+    proxy.await_log("Certificate files changed but cannot be used, the old ones stay", mark)
+    text = ctl(world, "status")[1]
+    check("is not of requestheader-client-ca-file" in text and text.startswith("Ready\n"), text)
+    status, _, errors = ctl(world, "reload")
+    equal(status, 1, "reload")
+    check("has not signed proxy-client-cert-file" in errors, errors)
+    equal(world.ask("GET", MAPS).status, 200, "a user with a certificate")
+    put(world, "front-proxy-client")
+    until(lambda: proxy.metric(GOOD) == 1.0, GOOD)
+    await_well(world)
+
+
 def test_group_header(world):
     """a group header that the server does not know: it refuses system:masters, so it has not read the groups"""
     restarted(world, **{"requestheader-group-headers": ["X-Foo"]})

@@ -221,6 +221,31 @@ static void changed(void)
     end();
 }
 
+/* Servers have the CA of front proxies: a pair of another would be the end of all users with certificates. */
+static void stray(void)
+{
+    const struct tls_ctx *front;
+
+    shell("cp good.crt front.crt; cp good.key front.key; cp ca.crt front-ca.crt");
+    start_with("proxy-client-cert-file: front.crt\nproxy-client-key-file: front.key\n"
+               "requestheader-client-ca-file: front-ca.crt\n");
+    front = a->trust.local_cert;
+    shell("cp client-ca.crt front.crt; cp client-ca.key front.key");
+    rereads(0);
+    is_good(false, "a pair of another CA");
+    ok(a->trust.local_cert == front, "the old one stays");
+    ok(strstr(a->files_refused, "proxy-client-cert-file: front.crt: is not of requestheader-client-ca-file") != NULL,
+       "which: %s", a->files_refused);
+    shell("cat client-ca.crt >>front-ca.crt");
+    rereads(1);
+    is_good(true, "with its CA");
+    ok(a->trust.local_cert != front, "it is used");
+    shell("cp other-ca.crt front-ca.crt");
+    rereads(2);
+    is_good(true, "a CA that is replaced alone is taken at once");
+    end();
+}
+
 /* A reload of what is in force was refused, for its files. */
 static void after_reload(void)
 {
@@ -445,6 +470,7 @@ int main(void)
 {
     process_prepare();
     changed();
+    stray();
     after_reload();
     unfit();
     lost();

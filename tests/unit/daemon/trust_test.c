@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/config_load.h"
 #include "lib/folder.h"
@@ -326,12 +327,47 @@ static void holds(bool other_pair)
     config_free(c);
 }
 
+/* Another pair that the CA of front proxies has not signed, while it has the one before. */
+static void strays(void)
+{
+#define FRONT PROXY "requestheader-client-ca-file: proxy-ca.crt\n"
+#define OTHER_PAIR "proxy-client-cert-file: server.crt\nproxy-client-key-file: server.key\n"
+    struct trust old, t;
+
+    load(BASE FRONT, &old);
+    ok(old.front_signed && old.front_until_s > clock_wall_us() / 1000000, "signed, and valid");
+    load(BASE OTHER_PAIR "requestheader-client-ca-file: proxy-ca.crt\n", &t);
+    ok(!t.front_signed && trust_is_stray(&t, &old), "another, of another CA");
+    ok(!trust_is_stray(&old, &t), "and back");
+    old.front_until_s = clock_wall_us() / 1000000;
+    ok(!trust_is_stray(&t, &old), "the one before has expired: nothing is lost");
+    old.front_until_s += 1000;
+    trust_free(&t);
+    load(BASE OTHER_PAIR "requestheader-client-ca-file: ca.crt\n", &t);
+    ok(t.front_signed && !trust_is_stray(&t, &old), "another, with its CA");
+    trust_free(&t);
+    load(BASE PROXY "requestheader-client-ca-file: ca.crt\n", &t);
+    ok(!t.front_signed && !trust_is_stray(&t, &old), "another CA alone");
+    trust_free(&t);
+    load(BASE OTHER_PAIR, &t);
+    trust_free(&old);
+    load(BASE PROXY, &old);
+    ok(!old.front_signed && !trust_is_stray(&t, &old), "no such CA: nobody knows");
+    trust_free(&old);
+    load(BASE, &old);
+    ok(old.front_until_s == 0 && !old.front_signed && !trust_is_stray(&t, &old) && old.front_cert[0] == '\0',
+       "none before");
+    trust_free(&old);
+    trust_free(&t);
+}
+
 int main(void)
 {
     make_files();
     loads();
     holds(false);
     holds(true);
+    strays();
     refuses();
     names_options();
     keeps();
