@@ -162,22 +162,22 @@ static void test_no_memory(void)
 /* What its connections give up in a second is counted together. */
 static void cancelled(void)
 {
-    struct client_member members[2] = {0}, gone = {0};
+    struct client_member two[2] = {0}, gone = {0};
     struct quota all;
     struct clients *c;
 
     quota_init(&all, NULL, 0);
     c = clients_new(&all);
-    if (c == NULL || clients_enter(c, &members[0], SLICE_LIT("10.0.0.1"), 2) != CLIENTS_WELCOME ||
-        clients_enter(c, &members[1], SLICE_LIT("10.0.0.1"), 2) != CLIENTS_WELCOME)
+    if (c == NULL || clients_enter(c, &two[0], SLICE_LIT("10.0.0.1"), 2) != CLIENTS_WELCOME ||
+        clients_enter(c, &two[1], SLICE_LIT("10.0.0.1"), 2) != CLIENTS_WELCOME)
         tap_bail("no memory");
-    ok(clients_may_cancel(&members[0], 5000, 2) && clients_may_cancel(&members[1], 5999, 2), "as many as may be");
-    ok(!clients_may_cancel(&members[0], 5999, 2), "no more");
-    ok(clients_may_cancel(&members[0], 6000, 2) && clients_may_cancel(&members[1], 6000, 2), "a second later as many");
-    ok(!clients_may_cancel(&members[1], 6000, 2), "and no more again");
+    ok(clients_may_cancel(&two[0], 5000, 2) && clients_may_cancel(&two[1], 5999, 2), "as many as may be");
+    ok(!clients_may_cancel(&two[0], 5999, 2), "no more");
+    ok(clients_may_cancel(&two[0], 6000, 2) && clients_may_cancel(&two[1], 6000, 2), "a second later as many");
+    ok(!clients_may_cancel(&two[1], 6000, 2), "and no more again");
     ok(clients_may_cancel(&gone, 6000, 0), "of nobody's address nothing is counted");
-    clients_leave(c, &members[0]);
-    clients_leave(c, &members[1]);
+    clients_leave(c, &two[0]);
+    clients_leave(c, &two[1]);
     clients_free(c);
 }
 
