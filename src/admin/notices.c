@@ -156,6 +156,22 @@ static void put_memory(const struct status *s, struct buf *out)
                s->client_memory >> 20, s->client_memory_limit >> 20);
 }
 
+/* Whoever comes hangs, and nothing that is open tells of it. */
+static size_t put_waiting(const struct status *s, char text[][NOTICE_BYTES])
+{
+    size_t n = 0;
+
+    if (s->crowded)
+        (void)snprintf(
+            text[n++], NOTICE_BYTES,
+            "%zu connections and %zu tunnels, of %zu that max-connections allows, and none can make room: new "
+            "clients wait",
+            s->connections, s->tunnels, s->max_connections);
+    if (s->accept_failure != NULL)
+        (void)snprintf(text[n++], NOTICE_BYTES, "New clients wait, for none can be accepted: %s", s->accept_failure);
+    return n;
+}
+
 size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
 {
     size_t unread = count(s, server_is_unread), bad = count(s, is_bad), n = 0;
@@ -185,6 +201,7 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
         put_servers(s, server_is_unread, false, &out);
         text[n++][buf_len(&out)] = '\0';
     }
+    n += put_waiting(s, &text[n]);
     if (is_memory_short(s)) {
         out = begin(text[n]);
         put_memory(s, &out);

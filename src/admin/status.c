@@ -261,6 +261,9 @@ static void put_process(const struct status *s, struct json_write *w)
         json_text(&nested, NULL, s->listeners[i]);
     json_close(&nested);
     json_u64(w, "connections", s->connections);
+    json_u64(w, "maxConnections", s->max_connections);
+    json_bool(w, "connectionLimitReached", s->crowded);
+    json_text(w, "acceptFailure", s->accept_failure);
     json_u64(w, "requestsInFlight", s->requests);
     json_u64(w, "tunnels", s->tunnels);
     json_u64(w, "clientMemoryBytes", s->client_memory);

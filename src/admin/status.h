@@ -40,6 +40,9 @@ struct status {
     char listeners[STATUS_LISTENERS][STATUS_HOST_BYTES];
     size_t n_listeners;
     size_t connections, requests, tunnels;
+    size_t max_connections;                       /* 0: no limit */
+    bool crowded;                                 /* new clients wait for one of these to end */
+    const char *accept_failure;                   /* or because of this; NULL: they do not */
     size_t client_memory, client_memory_limit;    /* bytes; SIZE_MAX: no limit */
     const char *config_file;                      /* NULL: none */
     const char *reload_refused, *files_refused;   /* why; "": not */

@@ -287,11 +287,14 @@ static void put_traffic(const struct status *s, struct buf *out)
     html_raw(out,
              "<section id=\"traffic\" aria-labelledby=\"traffic-h\">\n<h2 id=\"traffic-h\">Traffic of the last ten "
              "minutes, by route</h2>\n");
+    buf_printf(out, "<p>%zu ", s->connections);
+    if (s->max_connections > 0)
+        buf_printf(out, "of %zu ", s->max_connections);
     buf_printf(
         out,
-        "<p>%zu connections, %zu requests and %zu tunnels now, and %zu MiB held for clients. A bar is ten seconds; "
-        "errors are answers of 5xx, or none.</p>\n<div class=\"charts\">\n",
-        s->connections, s->requests, s->tunnels, s->client_memory >> 20);
+        "connections, %zu requests and %zu tunnels now, and %zu MiB held for clients. A bar is ten seconds; errors are "
+        "answers of 5xx, or none.</p>\n<div class=\"charts\">\n",
+        s->requests, s->tunnels, s->client_memory >> 20);
     for (unsigned row = ROUTE_ROW_DISABLED; row < ROUTE_ROWS; row++) {
         if (!traffic_of(s->traffic, s->now_ms, (enum route_row)row, counts))
             continue;

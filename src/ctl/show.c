@@ -195,8 +195,11 @@ static void print_process(struct json_object *result)
            field_text(cluster, "serverID"), field_text(result, "version"), field_text(result, "phase"),
            field_number(result, "pid"), field_duration(field_number(result, "upSeconds"), up, sizeof(up)));
     print_listeners(field(result, "listeners"));
-    printf("Traffic:    %.0f connections, %.0f requests, %.0f tunnels", field_number(result, "connections"),
-           field_number(result, "requestsInFlight"), field_number(result, "tunnels"));
+    printf("Traffic:    %.0f ", field_number(result, "connections"));
+    if (field_number(result, "maxConnections") > 0)
+        printf("of %.0f ", field_number(result, "maxConnections"));
+    printf("connections, %.0f requests, %.0f tunnels", field_number(result, "requestsInFlight"),
+           field_number(result, "tunnels"));
     if (field(result, "clientMemoryLimitBytes") != NULL)
         printf(", %.0f of %.0f MiB held for clients", field_number(result, "clientMemoryBytes") / MIB,
                field_number(result, "clientMemoryLimitBytes") / MIB);

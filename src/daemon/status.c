@@ -77,6 +77,9 @@ static void take_process(struct app *a, struct status *s)
     s->connections = front_connections(a->front);
     s->requests = front_exchanges(a->front);
     s->tunnels = proxy_tunnels(a->proxy);
+    s->max_connections = front_max_connections(a->front);
+    s->crowded = front_is_crowded(a->front);
+    s->accept_failure = front_accept_failure(a->front);
     s->client_memory = front_memory(a->front);
     s->client_memory_limit = front_memory_limit(a->front);
     expiry_each(a->expiry, take_certificate, s);

@@ -24,6 +24,7 @@ enum {
     FULL_LOOK_MS = 100,    /* at max_connections, for one that has become idle */
     FULL_SEARCHED = 32,    /* connections in one such look */
     FULL_SILENT_US = 1000000,
+    PAUSE_SHOWN_MS = 10000, /* a place that comes free for a moment does not end it */
 };
 
 /* A line that is written now and then; what has happened meanwhile is told when its time is over. */
@@ -44,8 +45,10 @@ struct front {
     bool paused; /* the listener: max_connections, or held */
     bool held;
     bool crowded; /* at max_connections nobody could be ended: that is said */
-    struct rare_line full, headerless, greedy;
-    struct loop_timer *untold; /* of these */
+    struct rare_line full, starved, headerless, greedy;
+    uint64_t paused_ms[FRONT_PAUSE_COUNT]; /* when new clients were last left waiting; 0: never */
+    int starved_error;                     /* of accept(), then */
+    struct loop_timer *untold;             /* of these */
     struct loop_timer *full_look;
     void (*on_drained)(void *arg);
     void *drained_arg;
@@ -84,6 +87,7 @@ static void tell_untold(void *arg)
         const char *what;
         struct rare_line *line;
     } lines[] = {{"Connection limit reached", &f->full},
+                 {"Connection cannot be accepted", &f->starved},
                  {"Connection refused that began without a valid PROXY header", &f->headerless},
                  {"Client memory is short, a connection ends", &f->greedy}};
 
@@ -98,11 +102,17 @@ static void tell_untold(void *arg)
 
 /* ---- how many there are ---- */
 
+/* For as long as a look at the places, or one at the descriptors, is apart from the next. */
+static void note_pause(struct front *f, enum front_pause why)
+{
+    front_stats_accept_paused(f->host.stats, why);
+    f->paused_ms[why] = loop_now_ms(f->host.loop);
+}
+
 static void say_full(struct front *f)
 {
     unsigned times = line_due(f, &f->full);
 
-    front_stats_accept_paused(f->host.stats, FRONT_PAUSE_CONNECTIONS);
     if (times > 0)
         log_warning("Connection limit reached, new clients wait", LU("limit", f->max_connections),
                     LU("timesSinceLastLine", times));
@@ -306,7 +316,10 @@ static void make_place(void *arg)
     if (f->listeners == NULL || f->held || !is_full(f))
         return;
     loop_timer_set(f->full_look, FULL_LOOK_MS);
-    if (end_idle(f) || end_silent(f) || end_slow(f) || end_dripping(f) || f->crowded)
+    if (end_idle(f) || end_silent(f) || end_slow(f) || end_dripping(f))
+        return;
+    note_pause(f, FRONT_PAUSE_CONNECTIONS);
+    if (f->crowded)
         return;
     f->crowded = true;
     say_full(f);
@@ -525,9 +538,16 @@ size_t front_memory(const struct front *f)
     return memory_all(f->host.memory)->held;
 }
 
-static void on_starved(void *arg)
+static void on_starved(int error, void *arg)
 {
-    front_stats_accept_paused(((struct front *)arg)->host.stats, FRONT_PAUSE_DESCRIPTORS);
+    struct front *f = arg;
+    unsigned times = line_due(f, &f->starved);
+
+    note_pause(f, FRONT_PAUSE_DESCRIPTORS);
+    f->starved_error = error;
+    if (times > 0)
+        log_warning("Connection cannot be accepted, new clients wait", LT("err", strerror(error)),
+                    LU("connections", f->host.conns.count + f->host.leaving.count), LU("timesSinceLastLine", times));
 }
 
 /* ---- drain ---- */
@@ -672,6 +692,26 @@ size_t front_connections(const struct front *f)
 size_t front_exchanges(const struct front *f)
 {
     return front_stats_requests_in_flight(f->host.stats);
+}
+
+size_t front_max_connections(const struct front *f)
+{
+    return f->max_connections;
+}
+
+static bool has_paused(const struct front *f, enum front_pause why)
+{
+    return f->paused_ms[why] != 0 && loop_now_ms(f->host.loop) - f->paused_ms[why] < PAUSE_SHOWN_MS;
+}
+
+bool front_is_crowded(const struct front *f)
+{
+    return has_paused(f, FRONT_PAUSE_CONNECTIONS);
+}
+
+const char *front_accept_failure(const struct front *f)
+{
+    return has_paused(f, FRONT_PAUSE_DESCRIPTORS) ? strerror(f->starved_error) : NULL;
 }
 
 size_t front_memory_limit(const struct front *f)

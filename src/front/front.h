@@ -52,7 +52,12 @@ void front_update(struct front *f, const struct front_opts *o);
 void front_release(struct front *f);
 unsigned front_port(const struct front *f); /* of the first listening socket */
 size_t front_connections(const struct front *f);
-size_t front_exchanges(const struct front *f);    /* requests being served */
+size_t front_exchanges(const struct front *f);       /* requests being served */
+size_t front_max_connections(const struct front *f); /* 0: no limit */
+/* New clients were left waiting in the last ten seconds: there are max_connections, of which none could be ended. */
+bool front_is_crowded(const struct front *f);
+/* Why accept() failed in the last ten seconds, for want of descriptors or memory; NULL: it did not. */
+const char *front_accept_failure(const struct front *f);
 size_t front_memory(const struct front *f);       /* bytes that clients make us hold */
 size_t front_memory_limit(const struct front *f); /* SIZE_MAX: none */
 /*

@@ -82,9 +82,10 @@ static void declare_connections(struct front_stats *s, struct metrics *m)
 static void declare_pauses(struct front_stats *s, struct metrics *m)
 {
     static const char *const labels[] = {"reason", NULL};
-    struct metric_family *f = metric_family(
-        m, METRIC_COUNTER, "mvproxy_front_accept_pauses_total",
-        "Times that new clients were left waiting in the kernel's queue, by reason.", labels, FRONT_PAUSE_COUNT);
+    struct metric_family *f =
+        metric_family(m, METRIC_COUNTER, "mvproxy_front_accept_pauses_total",
+                      "Times, of 100 ms at most, that new clients were left waiting in the kernel's queue, by reason.",
+                      labels, FRONT_PAUSE_COUNT);
     struct slice connections = SLICE_LIT("connections"), descriptors = SLICE_LIT("descriptors");
 
     s->paused[FRONT_PAUSE_CONNECTIONS] = metric_child(f, &connections);

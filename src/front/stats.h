@@ -39,6 +39,7 @@ enum front_close {
     FRONT_CLOSE_COUNT
 };
 
+/* Of 100 ms at most, each. */
 enum front_pause { FRONT_PAUSE_CONNECTIONS, FRONT_PAUSE_DESCRIPTORS, FRONT_PAUSE_COUNT };
 
 /* The label value, e.g. "idle_timeout". */

@@ -36,7 +36,7 @@ struct listener {
     bool shared; /* inherited: others have it, too */
     uint64_t emfile_pauses;
     listener_fn *fn;
-    void (*on_starved)(void *arg);
+    listener_starved_fn *on_starved;
     void *arg;
     struct lifetime_work let_go; /* closed, shared */
 };
@@ -57,11 +57,11 @@ static void on_retry(void *arg)
     update(l);
 }
 
-static void starve(struct listener *l)
+static void starve(struct listener *l, int error)
 {
     l->emfile_pauses++;
     if (l->on_starved != NULL)
-        l->on_starved(l->arg);
+        l->on_starved(error, l->arg);
     l->starving = true;
     loop_timer_set(l->retry, EMFILE_PAUSE_MS);
     update(l);
@@ -87,7 +87,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
         if (client >= 0) {
             l->fn(client, l->arg);
         } else if (out_of_resources(errno)) {
-            starve(l);
+            starve(l, errno);
             break;
         } else if (errno == EAGAIN) {
             break;
@@ -274,7 +274,7 @@ unsigned listener_port(const struct listener *l)
     return l->port;
 }
 
-void listener_on_starved(struct listener *l, void (*fn)(void *arg))
+void listener_on_starved(struct listener *l, listener_starved_fn *fn)
 {
     l->on_starved = fn;
 }

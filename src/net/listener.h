@@ -35,8 +35,10 @@ void listener_resume(struct listener *l);
 unsigned listener_port(const struct listener *l);
 /* Where a listening socket, of whomever, is bound. False: it is none of TCP. */
 bool listener_address_of(int fd, struct listen_address *out);
-/* Called, with the same arg as the handler, each time that accepting pauses for want of descriptors. */
-void listener_on_starved(struct listener *l, void (*fn)(void *arg));
+/* Called, with the same arg as the handler, each time that accepting pauses for want of descriptors, or of the kernel's
+ * memory (EMFILE, ENFILE, ENOBUFS, ENOMEM). */
+typedef void listener_starved_fn(int error, void *arg);
+void listener_on_starved(struct listener *l, listener_starved_fn *fn);
 uint64_t listener_emfile_pauses(const struct listener *l);
 
 #endif

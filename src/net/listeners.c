@@ -77,7 +77,7 @@ unsigned listeners_port(const struct listeners *s)
     return listener_port(s->each[0]);
 }
 
-void listeners_on_starved(struct listeners *s, void (*fn)(void *arg))
+void listeners_on_starved(struct listeners *s, listener_starved_fn *fn)
 {
     for (size_t i = 0; i < s->n; i++)
         listener_on_starved(s->each[i], fn);

@@ -28,6 +28,6 @@ void listeners_close(struct listeners *s); /* NULL is nothing */
 void listeners_pause(struct listeners *s);
 void listeners_resume(struct listeners *s);
 unsigned listeners_port(const struct listeners *s); /* of the first */
-void listeners_on_starved(struct listeners *s, void (*fn)(void *arg));
+void listeners_on_starved(struct listeners *s, listener_starved_fn *fn);
 
 #endif

@@ -143,6 +143,7 @@ def test_identity_lease(world):
 def test_descriptors_run_out(world):
     """no descriptors left: accepting pauses, nothing that is open is dropped, and it goes on when there are some again"""
     proxy = world.proxies["a"]
+    mark = proxy.log_mark()
     with world.client() as watch, world.client() as steady:
         watch.request("GET", MAPS + "?watch=true")
         equal(watch.final_head().status, 200, "watch")
@@ -155,6 +156,7 @@ def test_descriptors_run_out(world):
             for _ in range(40):
                 crowd.append(socket.create_connection(proxy.address))
             until(lambda: len(os.listdir("/proc/%d/fd" % proxy.child.pid)) >= used + 10, "the descriptors to run out")
+            proxy.await_log('"Connection cannot be accepted, new clients wait" err="Too many open files"', mark)
             for _ in range(5):
                 equal(steady.ask("GET", MAPS).status, 200, "an open connection meanwhile")
             world.sim.put("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {

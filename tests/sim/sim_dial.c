@@ -198,7 +198,7 @@ unsigned listener_port(const struct listener *li)
     return 6443;
 }
 
-void listener_on_starved(struct listener *li, void (*fn)(void *arg))
+void listener_on_starved(struct listener *li, listener_starved_fn *fn)
 {
     (void)li;
     (void)fn;

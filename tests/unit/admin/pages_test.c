@@ -258,6 +258,7 @@ static void make(struct status *s, const struct changes *c, const struct traffic
         .listeners = {"10.0.0.1:6443", "[::1]:6443"},
         .n_listeners = 2,
         .connections = 11,
+        .max_connections = 50,
         .requests = 12,
         .tunnels = 13,
         .config_file = bad ? "/etc/mvproxy/mvproxy.yaml" : NULL,

@@ -454,6 +454,15 @@ static void test_unread(void)
     s.client_memory++;
     is_u64(notices_of(&s, notices), before + 1, "from 80 percent on");
     in_all_views(&s, "Clients hold 80 of the 100 MiB of max-client-memory: close to it new requests get 429");
+    s.connections = 18;
+    s.tunnels = 2;
+    s.max_connections = 20;
+    s.crowded = true;
+    in_all_views(
+        &s, "18 connections and 2 tunnels, of 20 that max-connections allows, and none can make room: new clients");
+    s.accept_failure = "Too many open files";
+    in_all_views(&s, "New clients wait, for none can be accepted: Too many open files");
+    is_u64(notices_of(&s, notices), before + 3, "each is told for itself");
     (void)snprintf(s.peers_off, sizeof(s.peers_off), "peer-ca-file is not configured");
     in_all_views(&s, "Peers are not used: peer-ca-file is not configured");
     in_all_views(&s, "not known: peers are not used");

@@ -43,6 +43,24 @@ size_t front_exchanges(const struct front *f)
     return 2;
 }
 
+size_t front_max_connections(const struct front *f)
+{
+    (void)f;
+    return 9;
+}
+
+bool front_is_crowded(const struct front *f)
+{
+    (void)f;
+    return true;
+}
+
+const char *front_accept_failure(const struct front *f)
+{
+    (void)f;
+    return "no room";
+}
+
 size_t front_memory(const struct front *f)
 {
     (void)f;
@@ -180,6 +198,8 @@ static void collected(struct app *a)
     is_u64(s.up_ms, 90000, "up for");
     is_int(s.started_us / 1000000, NOW_S - 90, "since");
     ok(s.connections == 1 && s.requests == 2 && s.tunnels == 3, "traffic");
+    ok(s.max_connections == 9 && s.crowded, "and its limit");
+    is_str(s.accept_failure, "no room", "of the machine, too");
     is_u64(s.n_listeners, 2, "listeners");
     is_str(s.listeners[0], "10.0.0.1:6443", "with its port");
     is_str(s.listeners[1], "[::1]:4711", "with the one that it was given");

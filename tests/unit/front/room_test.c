@@ -4,11 +4,14 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "lib/tap.h"
 
 /* Two of the three that may be there have a request under way. */
@@ -122,10 +125,23 @@ static void test_idle_one_among_many(struct world *w)
     ok(world_empty(w), "over");
 }
 
+static double pauses(struct world *w, const char *reason)
+{
+    return world_metric(w, "mvproxy_front_accept_pauses_total", reason);
+}
+
+static bool pauses_reach(struct world *w, const char *reason, double n)
+{
+    for (int i = 0; i < 1000 && pauses(w, reason) < n; i++)
+        loop_run_once(w->loop, 20);
+    return pauses(w, reason) >= n;
+}
+
 /* Nobody waits as long as somebody makes room at once. */
 static void test_room_is_made_first(struct world *w)
 {
     struct client busy[3];
+    double before;
     int idle;
 
     if (w->client_tls != NULL)
@@ -139,12 +155,60 @@ static void test_room_is_made_first(struct world *w)
         client_ask(&busy[i], "/held");
         ok(world_handled(w, 2 + i), "%u with a request", i + 1);
         is_double(world_closed(w, "crowded_out"), i < 1 ? 0 : 1, "who is idle goes when the limit is reached");
-        is_double(world_metric(w, "mvproxy_front_accept_pauses_total", "connections"), i < 2 ? 0 : 1,
-                  "others wait once there is nobody to go");
+        is_u64(pauses(w, "connections") > 0, i == 2, "others wait once there is nobody to go");
     }
+    before = pauses(w, "connections");
+    ok(pauses_reach(w, "connections", before + 2), "that is counted for as long as it is so");
+    ok(front_is_crowded(w->front), "and known to who asks for the state");
     close(idle);
     for (int i = 0; i < 3; i++)
         client_close(&busy[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* What the log says of clients who cannot come in while there are only so many descriptors. */
+static void go_on_without_descriptors(struct world *w, int fds, char *said, size_t n)
+{
+    struct rlimit before, tight;
+    FILE *log = fmemopen(said, n, "w");
+
+    getrlimit(RLIMIT_NOFILE, &before);
+    tight = before;
+    tight.rlim_cur = (rlim_t)fds;
+    log_set_stream(log);
+    setrlimit(RLIMIT_NOFILE, &tight);
+    ok(pauses_reach(w, "descriptors", 3), "nobody comes in, which is counted for as long as it is so");
+    setrlimit(RLIMIT_NOFILE, &before);
+    log_set_stream(stderr);
+    (void)fclose(log);
+}
+
+static void test_no_descriptors(struct world *w)
+{
+    char said[4096], *line;
+    int client, next;
+
+    if (w->client_tls != NULL)
+        return;
+    world_start(w);
+    client = client_raw(w);
+    next = dup(client);
+    close(next);
+    go_on_without_descriptors(w, next, said, sizeof(said));
+    line = strstr(said, "Connection cannot be accepted, new clients wait");
+    ok(line != NULL && strstr(line, "err=\"Too many open files\"") != NULL, "that is said: %s", said);
+    ok(line != NULL && strstr(line + 1, "Connection cannot") == NULL, "once in a while");
+    is_str(front_accept_failure(w->front), "Too many open files", "as is known to who asks for the state");
+    ok(!front_is_crowded(w->front), "it is not max_connections");
+    clock_fake(clock_us() + 9000000, clock_wall_us());
+    ok(front_accept_failure(w->front) != NULL, "for ten seconds");
+    clock_fake(clock_us() + 1000000, clock_wall_us());
+    ok(front_accept_failure(w->front) == NULL, "and not longer");
+    clock_real();
+    for (int i = 0; i < 1000 && front_connections(w->front) == 0; i++)
+        loop_run_once(w->loop, 20);
+    is_u64(front_connections(w->front), 1, "with descriptors again who waited comes in");
+    close(client);
     ok(world_empty(w), "over");
 }
 
@@ -594,6 +658,7 @@ static const struct world_story stories[] = {
     {"idle ones make room", test_idle_ones_make_room},
     {"an idle one among many", test_idle_one_among_many},
     {"room is made first", test_room_is_made_first},
+    {"no descriptors", test_no_descriptors},
     {"a request that has come stays", test_request_has_come},
     {"untaken answers stay", test_untaken_answers_stay},
     {"silent ones make room", test_silent_ones_make_room},
