@@ -267,6 +267,27 @@ static void judge_readiness(struct scene *s)
         findings_good(s->f, "process-ready", "the process (pid %s) is ready", sections_text(s->opts->status, "pid"));
 }
 
+/* What goes on hides it: only who comes hangs. */
+static void judge_room(struct scene *s)
+{
+    const char *failure = sections_text(s->opts->status, "acceptFailure");
+    struct json_object *reached = NULL;
+
+    if (json_object_object_get_ex(s->opts->status, "connectionLimitReached", &reached) &&
+        json_object_get_boolean(reached))
+        findings_wrong(
+            s->f, "process-connections",
+            "raise max-connections, or bound with max-connections-per-client who takes them (`ss -tn` tells)",
+            "new clients wait: there are as many connections as max-connections allows (%s), and none can "
+            "make room",
+            sections_text(s->opts->status, "maxConnections"));
+    if (failure[0] != '\0')
+        findings_wrong(s->f, "process-descriptors",
+                       "raise LimitNOFILE= in a drop-in of the unit (fs.file-max, or memory, if it is the machine's "
+                       "limit), or lower max-connections",
+                       "new clients wait: they cannot be accepted: %s", failure);
+}
+
 static void judge_silence(struct scene *s)
 {
     const char *silence = s->opts->silence == NULL ? "no mvproxy answers" : s->opts->silence;
@@ -301,6 +322,7 @@ static void judge_process(struct scene *s)
                       "systemctl enable mvproxy (or the instance, or the socket, that is used)",
                       "%s is not enabled: after the next boot nobody has this node's address", s->unit.name);
     judge_readiness(s);
+    judge_room(s);
     judge_refusals(s);
     compare(s);
 }

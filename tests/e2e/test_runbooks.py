@@ -377,6 +377,29 @@ def test_memory(world):
         a.await_log('"Reloaded"', a.reload())
 
 
+def test_places(world):
+    """MvproxyClientsWait: for want of what, and who takes the places; check says so, too"""
+    a, watches = world.proxies["a"], []
+    name = "mvproxy_front_accept_pauses_total"
+    try:
+        for number in range(20):  # in twos, so that nobody has more than the others; those of the other mvproxy may have a place, too
+            watches.append(world.client("a", "admin", source="127.0.0.%d" % (20 + number // 2)))
+            watches[-1].request("GET", "/api/v1/namespaces/default/configmaps?watch=true")
+            equal(watches[-1].final_head().status, 200, "watch")
+        a.await_log('"Reloaded"', a.reload({"max-connections": 20}))
+        walk(world, "MvproxyClientsWait", lambda: value(world, name, reason="connections") > 10 and not value(world, name, reason="descriptors"),
+             r"(?m)^\d+ connections and 0 tunnels, of 20 that max-connections allows, and none can make room: new clients wait",
+             r"(?m)^Traffic: +\d+ of 20 connections", r"(?m)^mvproxy_front_accept_pauses_total\{reason=\"connections\"\} [1-9]", r"(?m)^\S+ +watch +127\.0\.0\.2")
+        status, text, _ = ctl(world, "check")
+        check(status == 2 and "as many connections as max-connections allows (20)" in text, "check", status, text)
+    finally:
+        for watch in watches:
+            watch.close()
+        a.options.pop("max-connections")
+        a.await_log('"Reloaded"', a.reload())
+    until(lambda: not ctl_json(world, "status")["connectionLimitReached"], "room to be said", 60)
+
+
 # The argument that says which pool the connection is of (x86-64: the second one), as if it were the one without certificate.
 FLIP = ("-ex", "break *request_must_be_withheld", "-ex", "echo waits\\n", "-ex", "continue", "-ex", "set $rsi = 0", "-ex", "detach")
 

@@ -74,6 +74,20 @@ static const struct {
                         "it goes on\nXX the process is not ready: c: d\n    what to do: see what is wrong below; "
                         "mvproxyctl status "
                         "shows how it goes on\n\n2 wrong, 0 to be looked at, 1 well.\n"},
+    {"places for more clients", NULL, NULL,
+     "{\"config\":{\"file\":\"good.yaml\"},\"maxConnections\":20,\"connectionLimitReached\":false,\"acceptFailure\":"
+     "null}",
+     NULL, NULL, false, VALID("good.yaml") WELL("1")},
+    {"no place for more clients", NULL, NULL,
+     "{\"config\":{\"file\":\"good.yaml\"},\"maxConnections\":20,\"connectionLimitReached\":true,\"acceptFailure\":"
+     "\"x\"}",
+     NULL, NULL, false,
+     VALID(
+         "good.yaml") "XX new clients wait: there are as many connections as max-connections allows (20), and none "
+                      "can make room\n    what to do: raise max-connections, or bound with max-connections-per-client "
+                      "who takes them (`ss -tn` tells)\nXX new clients wait: they cannot be accepted: x\n    what to "
+                      "do: raise LimitNOFILE= in a drop-in of the unit (fs.file-max, or memory, if it is the "
+                      "machine's limit), or lower max-connections\n\n2 wrong, 0 to be looked at, 1 well.\n"},
     {"no list of what is not ready", NULL, NULL, "{\"config\":{\"file\":\"good.yaml\"},\"notReady\":{}}", NULL, NULL,
      false, VALID("good.yaml") WELL("1")},
     {"a reload that was refused, and files", NULL, NULL,
