@@ -126,6 +126,7 @@ struct back *back_new(struct loop *l, struct metrics *m)
     buf_init(&b->scratch, SCRATCH_CEILING);
     b->arenas.ceiling = LIMIT_EXCHANGE_ARENA;
     b->wasted_dials.rate = rate_of(LIMIT_CHURN_DIALS, LIMIT_CHURN_DIALS_SECOND);
+    b->shares.most = LIMIT_POOL_CONNECTIONS;
     b->resets.rate = rate_of(LIMIT_CHURN_RESETS, LIMIT_CHURN_RESETS_SECOND);
     b->conns = metric_family(m, METRIC_GAUGE, "mvproxy_back_connections", "Open connections to servers, by state.",
                              server_state, LIMIT_METRIC_SERIES);
@@ -160,6 +161,11 @@ struct back *back_new(struct loop *l, struct metrics *m)
     b->failures = metric_family(m, METRIC_COUNTER, "mvproxy_back_failures_total",
                                 "Requests to servers that failed, by reason.", server_reason, LIMIT_METRIC_SERIES);
     return b;
+}
+
+void back_set_connections(struct back *b, size_t most)
+{
+    b->shares.most = most == 0 || most > LIMIT_POOL_CONNECTIONS ? LIMIT_POOL_CONNECTIONS : most;
 }
 
 void back_set_claims(struct back *b, back_claims_fn *fn, void *arg)

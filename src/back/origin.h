@@ -10,6 +10,7 @@
 #include "back/claims.h"
 #include "back/h2_load.h"
 #include "back/health.h"
+#include "back/shares.h"
 #include "base/arena_pool.h"
 #include "base/buf.h"
 #include "base/limits.h"
@@ -83,12 +84,11 @@ struct origin {
     bool came_back;               /* a question of ours (loop_token.h) */
     uint64_t came_back_ms;
     struct health health;
-    char out_why[ORIGIN_WHY_BYTES]; /* of the last failure that put it out */
-    uint64_t out_since_ms;
-    uint64_t out_said_ms;            /* that it is out */
-    unsigned out_unsaid;             /* times out since then */
-    bool shown_out;                  /* in the gauge */
-    struct budget budget, strangers; /* the second: for whom no server knows (bearers.h) */
+    char out_why[ORIGIN_WHY_BYTES];     /* of the last failure that put it out */
+    uint64_t out_since_ms, out_said_ms; /* the second: when that was said */
+    unsigned out_unsaid;                /* times out since then */
+    bool shown_out;                     /* in the gauge */
+    struct budget budget, strangers;    /* the second: for whom no server knows (bearers.h) */
     struct origin_metrics m;
 };
 
@@ -98,13 +98,13 @@ struct back {
     struct metric_family *closes, *failures, *conns, *connects, *reuses;
     struct metric_family *retries, *retries_refused, *ejections, *ejected, *streams, *seconds;
     struct back_check check;
-    struct list origins;
-    struct list failing;                           /* requests whose on_failed is due */
+    struct list origins, failing;                  /* the second: requests whose on_failed is due */
     struct buf scratch;                            /* heads on their way out */
     uint64_t connections;                          /* HTTP/1.1, opened so far */
     struct bearer bearers[LIMIT_ACCEPTED_BEARERS]; /* by the token's hash; bearers.c */
     struct arena_pool arenas;
     struct churn wasted_dials, resets;
+    struct shares shares;                    /* of the connections to all servers over HTTP/1.1 */
     char loop_token[ORIGIN_TOKEN_BYTES + 1]; /* loop_token.h */
     /* Upwards: finds a connection for the request (fresh: one of its own); closes what is idle; doubts the connections;
      * ends what is under way over HTTP/1.1; frees the pools. */

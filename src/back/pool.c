@@ -11,6 +11,7 @@ enum {
     MAX_LOOKS = 4,        /* at idle connections, for one request */
     HELD_MS = 100,        /* those for whom no dial is made are looked at again */
     RELEASED_AT_ONCE = 4, /* of them: what a dial costs shows only when it was used */
+    FEW = 32,             /* connections of a client: it waits with those who have none */
 };
 
 static struct loop *loop_of(const struct pool *p)
@@ -40,20 +41,38 @@ static size_t pool_open(const struct pool *p)
 static void balance(struct pool *p);
 static void put(struct h1_client *c);
 
+static size_t n_waiting(const struct pool *p)
+{
+    return p->waiting.requests.count + p->crowd.requests.count;
+}
+
+static struct back_request *next_to_dial(const struct pool *p)
+{
+    struct back_request *r = line_first(p->crowd_is_next ? &p->crowd : &p->waiting);
+
+    return r != NULL ? r : line_first(p->crowd_is_next ? &p->waiting : &p->crowd);
+}
+
 static struct back_request *next_in_line(const struct pool *p)
 {
-    struct back_request *r = line_first(&p->waiting);
+    struct back_request *r = next_to_dial(p);
 
     return r != NULL ? r : line_first(&p->held);
+}
+
+static void call(struct pool *p, struct back_request *r)
+{
+    request_stop_waiting(r);
+    p->crowd_is_next = !p->crowd_is_next;
 }
 
 static void dial_failed(struct h1_client *c, struct back_request *r, const char *failure)
 {
     struct pool *p = pool_of(c);
 
-    if (r == NULL && p->waiting.requests.count > p->dialling_shared) {
-        r = line_first(&p->waiting);
-        request_stop_waiting(r);
+    if (r == NULL && n_waiting(p) > p->dialling_shared) {
+        r = next_to_dial(p);
+        call(p, r);
     }
     if (r != NULL)
         request_fail(r, origin_failure(p->origin), failure);
@@ -174,14 +193,13 @@ static bool start_dial(struct pool *p, struct back_request *dedicated)
  */
 static void balance(struct pool *p)
 {
-    while (p->waiting.requests.count > p->dialling_shared && p->dialling_shared < LIMIT_POOL_DIALS &&
-           pool_open(p) < pool_max(p)) {
+    while (n_waiting(p) > p->dialling_shared && p->dialling_shared < LIMIT_POOL_DIALS && pool_open(p) < pool_max(p)) {
         struct back_request *r;
 
         if (start_dial(p, NULL))
             continue;
-        r = line_first(&p->waiting); /* a dial that is not begun takes nobody off the list */
-        request_stop_waiting(r);
+        r = next_to_dial(p); /* a dial that is not begun takes nobody off the list */
+        call(p, r);
         request_fail(r, BACK_FAIL_MEMORY, "out of memory for a connection");
     }
 }
@@ -224,25 +242,30 @@ static uint64_t give_up_on(struct line *l, uint64_t now, enum back_failure why)
     return 0;
 }
 
+static void sooner(uint64_t *at, uint64_t other)
+{
+    if (*at == 0 || (other != 0 && other < *at))
+        *at = other;
+}
+
 /* A dial ends in time by itself; this is for those who wait for connections that stay busy. */
 static void on_wait_timer(void *arg)
 {
     struct pool *p = arg;
     uint64_t now = loop_now_ms(loop_of(p));
-    uint64_t waiting = give_up_on(&p->waiting, now, BACK_FAIL_BUSY);
-    uint64_t held = give_up_on(&p->held, now, BACK_FAIL_CLIENT);
+    uint64_t at = give_up_on(&p->waiting, now, BACK_FAIL_BUSY);
 
-    if (waiting == 0 || (held != 0 && held < waiting))
-        waiting = held;
-    if (waiting != 0)
-        loop_timer_set(p->wait_timer, waiting - now);
+    sooner(&at, give_up_on(&p->crowd, now, BACK_FAIL_BUSY));
+    sooner(&at, give_up_on(&p->held, now, BACK_FAIL_CLIENT));
+    if (at != 0)
+        loop_timer_set(p->wait_timer, at - now);
 }
 
 static void wait_in(struct pool *p, struct back_request *r)
 {
     uint64_t patience = 2 * p->origin->opts.connect_timeout_ms;
     bool may_dial = request_may_dial(r);
-    struct line *line = may_dial ? &p->waiting : &p->held;
+    struct line *line = !may_dial ? &p->held : request_shares(r) > FEW ? &p->crowd : &p->waiting;
 
     if (line->requests.count >= LIMIT_POOL_WAITING) {
         request_fail(r, may_dial ? BACK_FAIL_BUSY : BACK_FAIL_CLIENT, "too many requests wait for a connection");
@@ -281,7 +304,9 @@ void pool_take(struct pool *p, struct back_request *r, bool fresh)
 {
     struct h1_client *c = fresh ? NULL : find_idle(p);
 
-    if (c != NULL)
+    if (!request_take_share(r))
+        request_fail(r, BACK_FAIL_CLIENT, "its client has its share of connections");
+    else if (c != NULL)
         h1_client_attach(c, r);
     else if (!fresh)
         wait_in(p, r);
@@ -323,7 +348,7 @@ static void put(struct h1_client *c)
         return;
     }
     if (r != NULL) {
-        request_stop_waiting(r);
+        call(p, r);
         h1_client_attach(c, r);
         return;
     }
@@ -401,6 +426,7 @@ struct pool *pool_new(struct origin *o, enum pool_kind kind)
     for (size_t i = 0; i < CONN_GONE; i++)
         list_init(&p->h1.by_state[i]);
     line_init(&p->waiting, NULL);
+    line_init(&p->crowd, NULL);
     line_init(&p->held, NULL);
     list_init(&p->h2_clients);
     lifetime_init(&p->life, o->back->loop, "pool");

@@ -15,7 +15,9 @@ struct pool {
     struct h1_conns h1;
     size_t dialling_shared; /* dials that are for whoever waits first */
     struct line waiting;
-    struct line held; /* after those: no dial is made for them (churn.h) */
+    struct line crowd; /* of clients that have many already: in turns with those */
+    bool crowd_is_next;
+    struct line held; /* after both: no dial is made for them (churn.h) */
     struct loop_timer *idle_timer, *wait_timer, *held_timer;
 
     struct list h2_clients;  /* HTTP/2 connections; those that are being made or were made last come first */

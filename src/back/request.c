@@ -226,6 +226,9 @@ static void stop_charging(struct back_request *r)
 void request_over(struct back_request *r)
 {
     stop_charging(r);
+    if (r->shared)
+        shares_give(&r->back->shares, r->client);
+    r->shared = false;
     if (r->state != REQUEST_ABANDONED)
         origin_note_over(r->origin, r->opts.own);
     move(r, REQUEST_OVER);
@@ -402,6 +405,17 @@ static uint64_t client_of(struct back_request *r)
 bool request_may_dial(struct back_request *r)
 {
     return churn_allows(&r->back->wasted_dials, client_of(r), now_of(r));
+}
+
+bool request_take_share(struct back_request *r)
+{
+    r->shared = r->shared || shares_take(&r->back->shares, client_of(r));
+    return r->shared;
+}
+
+size_t request_shares(struct back_request *r)
+{
+    return shares_of(&r->back->shares, client_of(r));
 }
 
 void request_charge(struct back_request *r)

@@ -63,6 +63,7 @@ struct back_request {
     enum http_method method;
     uint64_t client;           /* hash; 0: none, or not needed so far */
     bool charged;              /* to its client */
+    bool shared;               /* its connection, or that it waits for one, is among what its client has */
     bool stranger;             /* bearer_is_stranger(): whose retries have a budget of their own */
     struct back_claims claims; /* whom opts.head names (back/withhold.h) */
     struct back_opts opts;
@@ -108,6 +109,10 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
 void request_drop(struct back_request *r);
 /* Has its client not wasted too many connections? */
 bool request_may_dial(struct back_request *r);
+/* It has or waits for a connection of its own. False: its client has its share of those. */
+bool request_take_share(struct back_request *r);
+/* How many its client has. */
+size_t request_shares(struct back_request *r);
 
 /* ---- for who serves it (links) ---- */
 

@@ -2,6 +2,7 @@
 #include "daemon/app.h"
 
 #include "admin/process_metrics.h"
+#include "back/shares.h"
 #include "base/changes.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -17,6 +18,7 @@
 #include "daemon/readiness_checks.h"
 #include "daemon/reload.h"
 #include "daemon/reread.h"
+#include "daemon/rlimits.h"
 #include "daemon/rotation.h"
 #include "net/file_watch.h"
 
@@ -239,6 +241,7 @@ static bool build(struct app *a, struct buf *errors)
         return false;
     }
     a->back = back_new(a->loop, a->metrics);
+    back_set_connections(a->back, rlimits_descriptors() / 2); /* as many are left for clients */
     a->reload = reload_new(a);
     a->reread = reread_new(a);
     if (a->reload == NULL || a->reread == NULL || !build_middle(a) || !catch_signals(a)) {
