@@ -29,7 +29,7 @@ def busy(world):
 def test_hoard(world):
     """anonymous uploads over HTTP/2 that do not end: their sender has half of the connections to the server, everybody else is served"""
     with contextlib.ExitStack() as stack:
-        hoard = [RawH2(stack.enter_context(world.client(user=None, alpn=("h2",), source="127.0.1.1"))) for _ in range(SHARE // STREAMS + 1)]
+        hoard = [RawH2(stack.enter_context(world.client(user=None, alpn=("h2",), source="127.0.1.1"))) for _ in range(DESCRIPTORS // STREAMS)]
         streams = [(client, client.request("POST", MAPS, b"{", end=False, fields={"content-length": "1000"}))
                    for client in hoard for _ in range(STREAMS)]
         until(lambda: busy(world) >= SHARE - 5, "the hoard")
