@@ -262,10 +262,18 @@ static void look_deeper(void *arg)
 {
     struct reload *r = arg;
     struct app *a = r->app;
+    const char *stray;
 
     if (has_to_stop(r))
         return;
     if (!preflight_wrong(r->plan.config, &r->result->errors)) {
+        note_cause(r);
+        finish(r, false);
+        return;
+    }
+    stray = trust_stray(&r->plan.trust, &a->trust);
+    if (stray != NULL) {
+        trust_say_stray(r->plan.config, stray, &r->result->errors);
         note_cause(r);
         finish(r, false);
         return;

@@ -17,10 +17,6 @@
 
 enum { REREAD_ERRORS_CEILING = 64 << 10, SERVER_BYTES = 256, WHY_BYTES = 192 };
 
-#define STRAY                                                                                                          \
-    "%s: is not of requestheader-client-ca-file (%s), and the one before it is: put the front proxy's pair back "      \
-    "(front-proxy-client.crt), or the CA that has signed it into that file"
-
 enum group_kind { GROUP_LOCAL, GROUP_PEERS, GROUPS };
 
 /* Who is reached by one CA file. */
@@ -225,6 +221,7 @@ static void on_verdict(void *arg, enum trust_verdict v, const char *server, cons
 void reread_files(struct app *a)
 {
     struct reread *r = a->reread;
+    const char *stray;
     struct buf errors;
     bool changed;
 
@@ -233,9 +230,8 @@ void reread_files(struct app *a)
     if (expiry_would_end(a->expiry, a->config, &errors) || !trust_load(a->config, &r->fresh, &errors)) {
         trust_name_options(a->config, &errors);
         rotation_done(a, false, &errors);
-    } else if (trust_is_stray(&r->fresh, &a->trust)) {
-        remarks_wrong(&(struct remarks){a->config, &errors, true}, "proxy-client-cert-file", STRAY,
-                      a->config->proxy_client_cert_file, a->config->requestheader_client_ca_file);
+    } else if ((stray = trust_stray(&r->fresh, &a->trust)) != NULL) {
+        trust_say_stray(a->config, stray, &errors);
         trust_free(&r->fresh);
         rotation_done(a, false, &errors);
     } else {

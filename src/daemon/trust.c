@@ -197,6 +197,20 @@ static bool load_texts(const struct config *c, struct trust *out, struct buf *er
     return out->front_cert != NULL && out->requestheader_ca != NULL && out->client_ca != NULL;
 }
 
+static bool is_allowed_name(const struct config *c)
+{
+    const char *const *names = c->requestheader_allowed_names;
+    char own[256];
+
+    if (names[0] == NULL)
+        return true;
+    if (!tls_inspect_common_name(c->proxy_client_cert_file, own, sizeof(own)))
+        return false;
+    while (*names != NULL && strcmp(*names, own) != 0)
+        names++;
+    return *names != NULL;
+}
+
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
 {
     bool has_cert = or_null(c->proxy_client_cert_file) != NULL, ok = true;
@@ -214,6 +228,7 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
         out->local_cert = keep(load_local(c, true, NULL, &err), &err, errors, &ok);
     if (has_cert && tls_file_validity(c->proxy_client_cert_file, false, &valid))
         out->front_until_s = valid.not_after;
+    out->front_named = has_cert && is_allowed_name(c);
     out->front_signed = has_cert && or_null(c->requestheader_client_ca_file) != NULL &&
                         tls_inspect_signed(c->proxy_client_cert_file, c->requestheader_client_ca_file);
     if (has_cert && or_null(c->peer_ca_file) != NULL) {
@@ -318,10 +333,22 @@ void trust_hold_peers(const struct config *c, struct trust *t, const struct trus
     hold(&t->peer_cert, load_peer(c, true, old->peer_no_cert, &err), old->peer_cert);
 }
 
-bool trust_is_stray(const struct trust *t, const struct trust *old)
+const char *trust_stray(const struct trust *t, const struct trust *old)
 {
-    return old->front_signed && !t->front_signed && strcmp(t->front_cert, old->front_cert) != 0 &&
-           old->front_until_s > clock_wall_us() / 1000000;
+    bool told = t->front_cert[0] != '\0' && t->requestheader_ca[0] != '\0'; /* a reload may take them away */
+
+    if (!told || !old->front_signed || !old->front_named || strcmp(t->front_cert, old->front_cert) == 0 ||
+        old->front_until_s <= clock_wall_us() / 1000000)
+        return NULL;
+    return !t->front_signed ? "requestheader-client-ca-file" : !t->front_named ? "requestheader-allowed-names" : NULL;
+}
+
+void trust_say_stray(const struct config *c, const char *option, struct buf *errors)
+{
+    remarks_wrong(&(struct remarks){c, errors, true}, "proxy-client-cert-file",
+                  "%s: does not fit %s, and the one before it does: put the front proxy's pair back "
+                  "(front-proxy-client.crt), or give that option what the new one needs",
+                  c->proxy_client_cert_file, option);
 }
 
 void trust_say_suites(const struct config *c)

@@ -21,6 +21,7 @@ struct trust {
     struct tls_ctx *etcd[ETCD_SERVERS_MAX];   /* one per etcd-servers, each has its own name; NULL for http:// */
     struct tls_ctx *peer_cert, *peer_no_cert; /* NULL without peer-ca-file or proxy-client-cert-file */
     bool front_signed;                        /* requestheader-client-ca-file has signed proxy-client-cert-file */
+    bool front_named;                         /* requestheader-allowed-names has its name, or is empty */
     char *front_cert;                         /* its PEM text, to tell whether it is another; "" without */
     char *requestheader_ca, *client_ca; /* PEM text, for comparison with the API servers'; "" without such a file */
     struct egress_proxy *peer_egress, *etcd_egress; /* of the egress selector; NULL: dialled directly */
@@ -40,10 +41,12 @@ bool trust_keep_same(struct trust *t, const struct trust *old);
 void trust_hold_local(const struct config *c, struct trust *t, const struct trust *old);
 void trust_hold_peers(const struct config *c, struct trust *t, const struct trust *old);
 /*
- * Whether the front-proxy certificate is another than that of `old`, which is still valid, and not one of
- * requestheader-client-ca-file, as that was: peers would not believe it, nor would API servers.
+ * The option that the front-proxy certificate does not fit, if that of `old` fits what it was loaded with, is another
+ * and is still valid: peers would not believe the new one, nor would API servers. Else NULL.
  */
-bool trust_is_stray(const struct trust *t, const struct trust *old);
+const char *trust_stray(const struct trust *t, const struct trust *old);
+/* Adds an error that says so. */
+void trust_say_stray(const struct config *c, const char *option, struct buf *errors);
 void trust_free(struct trust *t);
 /* Warns of configured cipher suites that are insecure (as kube-apiserver does) or not available. */
 void trust_say_suites(const struct config *c);

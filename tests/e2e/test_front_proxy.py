@@ -78,30 +78,37 @@ def test_other_ca_at_server(world):
 
 def test_other_name(world):
     """a pair of a name that the server does not accept: not ready, after it was replaced as after a start"""
+    proxy = world.proxies["a"]
+    names = proxy.options["requestheader-allowed-names"]
+    proxy.await_log("Reloaded", proxy.reload({"requestheader-allowed-names": names + ["front-proxy-other"]}))
     put(world, "front-proxy-other")
     await_unready(world, REFUSED)
     restarted(world)
     await_unready(world, REFUSED)
     put(world, "front-proxy-client")
     await_well(world)
+    proxy.await_log("Reloaded", proxy.reload({"requestheader-allowed-names": names}))
 
 
 def test_stray_pair(world):
-    """a pair that requestheader-client-ca-file has not signed does not replace a good one: neither by itself nor at a reload"""
+    """a pair of another CA or name than is configured does not replace a good one: neither by itself nor at a reload"""
     proxy = world.proxies["a"]
-    mark = proxy.log_mark()
-    put(world, "front-proxy-foreign")
-    until(lambda: proxy.metric(GOOD) == 0.0, GOOD)
-    proxy.await_log("Certificate files changed but cannot be used, the old ones stay", mark)
-    text = ctl(world, "status")[1]
-    check("is not of requestheader-client-ca-file" in text and text.startswith("Ready\n"), text)
-    status, _, errors = ctl(world, "reload")
-    equal(status, 1, "reload")
-    check("has not signed proxy-client-cert-file" in errors, errors)
-    equal(world.ask("GET", MAPS).status, 200, "a user with a certificate")
-    put(world, "front-proxy-client")
-    until(lambda: proxy.metric(GOOD) == 1.0, GOOD)
-    await_well(world)
+    for pair, option, at_reload in (
+            ("front-proxy-foreign", "requestheader-client-ca-file", "has not signed proxy-client-cert-file"),
+            ("front-proxy-other", "requestheader-allowed-names", "does not fit requestheader-allowed-names")):
+        mark = proxy.log_mark()
+        put(world, pair)
+        until(lambda: proxy.metric(GOOD) == 0.0, GOOD)
+        proxy.await_log("Certificate files changed but cannot be used, the old ones stay", mark)
+        text = ctl(world, "status")[1]
+        check("does not fit " + option in text and text.startswith("Ready\n"), text)
+        status, _, errors = ctl(world, "reload")
+        equal(status, 1, "reload")
+        check(at_reload in errors, errors)
+        equal(world.ask("GET", MAPS).status, 200, "a user with a certificate")
+        put(world, "front-proxy-client")
+        until(lambda: proxy.metric(GOOD) == 1.0, GOOD)
+        await_well(world)
 
 
 def test_group_header(world):

@@ -234,7 +234,7 @@ static void stray(void)
     rereads(0);
     is_good(false, "a pair of another CA");
     ok(a->trust.local_cert == front, "the old one stays");
-    ok(strstr(a->files_refused, "proxy-client-cert-file: front.crt: is not of requestheader-client-ca-file") != NULL,
+    ok(strstr(a->files_refused, "proxy-client-cert-file: front.crt: does not fit requestheader-client-ca-file") != NULL,
        "which: %s", a->files_refused);
     shell("cat client-ca.crt >>front-ca.crt");
     rereads(1);
