@@ -105,8 +105,11 @@ enum {
     LIMIT_PEM_BYTES = 16 << 20,      /* a file of certificates or keys */
     /* A ClientHello: one record. Real ones have 2 KB, and what the ticket has that they show (up to 9 KB). */
     LIMIT_CLIENT_HELLO_BYTES = 16 << 10,
+    LIMIT_CLIENT_TICKETS = 5, /* in one: as many as Go looks at, 0.1 ms each with a certificate in it */
     /* Certificates: 0.1 to 0.2 ms and 2 to 4 KB each before anybody is known, and they may be of 170 bytes. */
     LIMIT_CLIENT_CHAIN_BYTES = 8 << 10,  /* that a client shows; with RSA-4096 one has 1.3 KB */
+    LIMIT_CLIENT_CERTIFICATES = 6,       /* so many at once */
+    LIMIT_CLIENT_RSA_BITS = 8192,        /* of his own: 1 ms */
     LIMIT_SERVER_CHAIN_BYTES = 16 << 10, /* that a server shows; and that it names CAs in */
     LIMIT_LOG_VALUE = 4 << 10,           /* one value as it stands in a log line; the rest is cut off */
     LIMIT_LOG_LINE = 40 << 10,           /* journald makes two of what is over 48 KiB (LineMax=) */

@@ -92,6 +92,27 @@ static long on_bio(BIO *bio, int what, const char *bytes, size_t want, int argi,
     return -1;
 }
 
+/* RFC 8446, 4.2.11: identities, each with its length before and its age behind it. What is malformed is OpenSSL's. */
+bool tls_hello_tickets_good(SSL *ssl)
+{
+    const unsigned char *p;
+    size_t n, count = 0;
+
+    if (SSL_client_hello_get0_ext(ssl, TLSEXT_TYPE_psk, &p, &n) != 1 || n < 2)
+        return true;
+    n = (size_t)(p[0] << 8 | p[1]) < n - 2 ? (size_t)(p[0] << 8 | p[1]) : n - 2;
+    for (p += 2; n > 2 && count <= LIMIT_CLIENT_TICKETS; count++) {
+        size_t one = 2 + (size_t)(p[0] << 8 | p[1]) + 4;
+
+        one = one < n ? one : n;
+        p += one;
+        n -= one;
+    }
+    if (count > LIMIT_CLIENT_TICKETS)
+        ERR_raise(ERR_LIB_USER, TLS_WORDS_MANY_TICKETS);
+    return count <= LIMIT_CLIENT_TICKETS;
+}
+
 void tls_hello_watch(struct tls_hello *h, SSL *ssl)
 {
     BIO *bio = SSL_get_rbio(ssl);

@@ -31,4 +31,7 @@ void tls_hello_unwatch(struct tls_hello *h);
 /* For the watch: false once a hello is too long. `tls12`: that or less was agreed on. */
 bool tls_hello_read(struct tls_hello *h, const unsigned char *p, size_t n, bool tls12);
 
+/* In the callback for hellos: false for more tickets than LIMIT_CLIENT_TICKETS, each of which would be decrypted. */
+bool tls_hello_tickets_good(SSL *ssl);
+
 #endif

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/strmap.h"
+#include "net/tls_hello.h"
 #include "net/tls_internal.h"
 
 enum { NAME_BYTES = 256 }; /* a host name has at most 253 characters */
@@ -288,7 +289,7 @@ static const struct tls_pair *choose(const struct tls_ctx *c, SSL *ssl, char nam
 
 /*
  * Before anything else is done with a hello: who is asked for. A session may only be resumed under the name that it was
- * made for (RFC 6066, 3), so the name is its context.
+ * made for (RFC 6066, 3), so the name is its context. Tickets are decrypted after this.
  */
 static int on_hello(SSL *ssl, int *alert, void *arg)
 {
@@ -298,6 +299,9 @@ static int on_hello(SSL *ssl, int *alert, void *arg)
     const struct tls_pair *pair = choose(c, ssl, name);
 
     SSL_set_app_data(ssl, (void *)(uintptr_t)pair);
+    *alert = SSL_AD_ILLEGAL_PARAMETER;
+    if (!tls_hello_tickets_good(ssl))
+        return SSL_CLIENT_HELLO_ERROR;
     if (hash_sha256(slice_str(name), context) && SSL_set_session_id_context(ssl, context, sizeof(context)) == 1)
         return SSL_CLIENT_HELLO_SUCCESS;
     *alert = SSL_AD_INTERNAL_ERROR;

@@ -98,6 +98,14 @@ static const char *words_of_ours(int reason)
     switch (reason) {
     case TLS_WORDS_LONG_HELLO:
         return "the client's hello is more than 16 KiB";
+    case TLS_WORDS_MANY_TICKETS:
+        return "the client's hello offers more than 5 sessions to resume";
+    case TLS_WORDS_DEAR_KEY:
+        return "the key of the client's certificate is none of RSA (up to 8192 bits, exponent below 2^31), P-256, "
+               "P-384, "
+               "P-521 and Ed25519";
+    case TLS_WORDS_MANY_CERTIFICATES:
+        return "the client shows more than 6 certificates";
     default:
         return NULL;
     }

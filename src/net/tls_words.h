@@ -13,6 +13,9 @@ enum { TLS_WORDS_BYTES = 256 };
 /* What we refuse ourselves, where OpenSSL asks us: reasons in its queue of errors, of ERR_LIB_USER. */
 enum tls_words_reason {
     TLS_WORDS_LONG_HELLO = 100,
+    TLS_WORDS_MANY_TICKETS,
+    TLS_WORDS_DEAR_KEY,
+    TLS_WORDS_MANY_CERTIFICATES,
 };
 
 /* Why a server's certificate was refused: "its CA is not in peer-ca-file". Verification has failed. `bundle` is the

@@ -224,6 +224,21 @@ def end(sockets):
         one.close()
 
 
+def hello_with_tickets(n):
+    """The first flight of a client that offers to resume n sessions, none of which has been."""
+    def vector(wide, data):
+        return len(data).to_bytes(wide, "big") + data
+
+    def extension(kind, data):
+        return kind.to_bytes(2, "big") + vector(2, data)
+
+    tickets = vector(2, (vector(2, b"t" * 200) + bytes(4)) * n) + vector(2, vector(1, bytes(32)) * n)
+    extensions = (extension(43, b"\2\3\4") + extension(10, vector(2, b"\0\x1d")) + extension(13, vector(2, b"\4\3\x08\4")) +
+                  extension(51, vector(2, b"\0\x1d" + vector(2, b"\x09" * 32))) + extension(45, b"\1\1") + extension(41, tickets))
+    body = b"\3\3" + bytes(32) + vector(1, b"") + vector(2, b"\x13\1") + vector(1, b"\0") + vector(2, extensions)
+    return b"\x16\3\1" + vector(2, b"\1" + vector(3, body))
+
+
 def hello():
     """The first flight of a client, as bytes."""
     out = ssl.MemoryBIO()

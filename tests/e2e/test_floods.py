@@ -146,6 +146,18 @@ def test_announced_hellos(world):
     recovers(world, proxy)
 
 
+def test_tickets(world):
+    """hellos that offer more sessions than anybody has: refused before a ticket is decrypted"""
+    proxy = world.proxies["a"]
+    before = closed(proxy, "handshake")
+    under(world, "tickets", Flood(lambda: crowd.half_open(proxy, SIZE, beginning=crowd.hello_with_tickets(6)), FULL),
+          BASE_BYTES + FRESH * FRESH_BYTES, lambda: closed(proxy, "handshake") - before >= SIZE // 2)
+    with crowd.arrive(proxy, 0) as one:
+        one.settimeout(fixture.PATIENCE)
+        one.sendall(crowd.hello_with_tickets(5))
+        equal(one.recv(1), b"\x16", "the answer to five")
+
+
 def test_idle_connections(world):
     """idle clients that have asked something stay; memory is bounded"""
     proxy = world.proxies["a"]

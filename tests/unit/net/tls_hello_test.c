@@ -2,6 +2,7 @@
 /* Hellos that anybody may send: how long they may be, and that they may come in any pieces. */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/limits.h"
@@ -203,6 +204,86 @@ static void test_second_hello(struct loop *l, bool good)
     settle(l);
 }
 
+/* ---- tickets ---- */
+
+/* A hello of TLS 1.3 that offers n tickets, of which none is ours. */
+static size_t hello_with_tickets(unsigned char *out, unsigned n)
+{
+    static const unsigned char before[] = {
+        0x16, 3, 1, 0, 0, 1, 0, 0, 0, 3, 3, /* lengths to come, then the random bytes */
+    };
+    static const unsigned char between[] = {
+        0, 0,  2, 0x13, 1, 1,  0, 0,    0,     /* suites, extensions */
+        0, 43, 0, 3,    2, 3,  4,              /* TLS 1.3 */
+        0, 10, 0, 4,    0, 2,  0, 0x1d,        /* X25519 */
+        0, 13, 0, 6,    0, 4,  4, 3,    8, 4,  /* signatures */
+        0, 45, 0, 2,    1, 1,                  /* sessions with new keys */
+        0, 51, 0, 38,   0, 36, 0, 0x1d, 0, 32, /* a key */
+    };
+    static const unsigned char identity[] = {0, 8, 't', 'i', 'c', 'k', 'e', 't', 's', '!', 0, 0, 0, 0};
+    size_t at = 0, extensions, psk;
+    unsigned char *p;
+
+    memcpy(out, before, sizeof(before));
+    at += sizeof(before);
+    memset(out + at, 9, 32);
+    at += 32;
+    memcpy(out + at, between, sizeof(between));
+    extensions = at + 7;
+    at += sizeof(between);
+    memset(out + at, 9, 32);
+    at += 32;
+    psk = at;
+    out[at + 1] = 41;
+    at += 6;
+    for (unsigned i = 0; i < n; i++, at += sizeof(identity))
+        memcpy(out + at, identity, sizeof(identity));
+    p = out + psk;
+    p[4] = (unsigned char)((at - psk - 6) >> 8);
+    p[5] = (unsigned char)(at - psk - 6);
+    p = out + at;
+    p[0] = (unsigned char)(33 * n >> 8);
+    p[1] = (unsigned char)(33 * n);
+    at += 2;
+    for (unsigned i = 0; i < n; i++, at += 33) {
+        memset(out + at, 9, 33);
+        out[at] = 32;
+    }
+    p = out + psk;
+    p[0] = 0;
+    p[2] = (unsigned char)((at - psk - 4) >> 8);
+    p[3] = (unsigned char)(at - psk - 4);
+    p = out + extensions;
+    p[0] = (unsigned char)((at - extensions - 2) >> 8);
+    p[1] = (unsigned char)(at - extensions - 2);
+    out[3] = (unsigned char)((at - 5) >> 8);
+    out[4] = (unsigned char)(at - 5);
+    out[7] = (unsigned char)((at - 9) >> 8);
+    out[8] = (unsigned char)(at - 9);
+    return at;
+}
+
+static void test_tickets(struct loop *l)
+{
+    for (unsigned n = LIMIT_CLIENT_TICKETS; n <= LIMIT_CLIENT_TICKETS + 1; n++) {
+        unsigned char hello[1024] = {0}, answer[16] = {0};
+        bool few = n <= LIMIT_CLIENT_TICKETS;
+        struct end e = {.discard = true};
+        int fd;
+
+        half_pair(l, &e, sctx, &fd);
+        put(fd, hello, hello_with_tickets(hello, n));
+        ok(run_until(l, recv(fd, answer, sizeof(answer), MSG_PEEK) > 0), "a hello with %u tickets is answered", n);
+        is_int(answer[0], few ? 0x16 : 0x15, "by %s", few ? "another" : "an alert");
+        ok(few || run_until(l, e.seen[STREAM_FAILED] == 1), "and that is the end");
+        is_str(e.failure, few ? "" : "TLS handshake: the client's hello offers more than 5 sessions to resume",
+               "reason");
+        end_release(&e);
+        close(fd);
+        settle(l);
+    }
+}
+
 int main(void)
 {
     struct loop *l = loop_new(NULL);
@@ -214,6 +295,7 @@ int main(void)
     test_crumbs(l);
     test_second_hello(l, true);
     test_second_hello(l, false);
+    test_tickets(l);
     loop_free(l);
     tls_ctx_unref(sctx);
     return tap_end();

@@ -48,6 +48,8 @@ int main(void)
                "reason %d, %s", errors[i].reason, errors[i].server ? "as a server" : "as a client");
     is_str(tls_words_error(ERR_PACK(ERR_LIB_USER, 0, TLS_WORDS_LONG_HELLO), true),
            "the client's hello is more than 16 KiB", "what we refuse ourselves");
+    is_str(tls_words_error(ERR_PACK(ERR_LIB_USER, 0, TLS_WORDS_MANY_TICKETS), true),
+           "the client's hello offers more than 5 sessions to resume", "tickets");
     is_str(tls_words_error(0, false), "protocol error", "nothing that the library could name");
     for (size_t i = 0; i < sizeof(clients) / sizeof(clients[0]); i++)
         is_str(tls_words_client(clients[i].verdict), clients[i].want, "verdict %ld", clients[i].verdict);
