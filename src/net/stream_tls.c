@@ -119,7 +119,7 @@ static void report(struct stream *s, unsigned long error)
             stream_broke(s, "%s: the %s closed the connection", phase(s), server ? "client" : "server");
         else
             stream_broke(s, "%s: the connection ended without close_notify", phase(s)); /* it may be a cut */
-    } else if (verdict != X509_V_OK) {
+    } else if (verdict != X509_V_OK && !server) {
         tls_words_refusal(t->ssl, t->ctx->bundle_option, refusal);
         stream_broke(s, "%s: certificate refused: %s", phase(s), refusal);
     } else

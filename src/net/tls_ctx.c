@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "net/tls_bio.h"
 #include "net/tls_internal.h"
+#include "net/tls_shown.h"
 #include "net/tls_suites.h"
 
 /* The first is for OpenSSL 3.5 and later: post-quantum key exchange, as by Go 1.24. */
@@ -240,10 +241,17 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
     return SSL_TLSEXT_ERR_OK;
 }
 
-/* Any certificate may shake hands; tls_identity.c judges it afterwards against both bundles. */
+/*
+ * Any certificate may shake hands; tls_identity.c judges it afterwards against both bundles. But with its key a
+ * signature is checked before that.
+ */
 static int accept_any_client(X509_STORE_CTX *store, void *arg)
 {
     (void)arg;
+    if (!tls_shown_key_good(X509_STORE_CTX_get0_cert(store))) {
+        X509_STORE_CTX_set_error(store, X509_V_ERR_INVALID_PURPOSE); /* alert: unsupported_certificate, as Go's */
+        return 0;
+    }
     X509_STORE_CTX_set_error(store, X509_V_OK);
     return 1;
 }
@@ -297,6 +305,7 @@ struct tls_ctx *tls_server_ctx_new(const struct tls_server_opts *o, struct err *
     }
     if (c->client_ca != NULL || c->requestheader_ca != NULL) {
         SSL_CTX_set_verify(c->ssl_ctx, SSL_VERIFY_PEER, NULL);
+        tls_shown_bound(c->ssl_ctx);
         SSL_CTX_set_cert_verify_callback(c->ssl_ctx, accept_any_client, NULL);
     }
     SSL_CTX_set_alpn_select_cb(c->ssl_ctx, choose_protocol, c);
