@@ -436,17 +436,21 @@ bool show_requests(struct json_object *result)
     return true;
 }
 
+static void print_lines(struct json_object *list)
+{
+    for (size_t i = 0; i < field_count(list); i++)
+        fprintf(stderr, "  %s\n", field_item(list, i) == NULL ? "" : field_item(list, i));
+}
+
 bool show_reload(struct json_object *result)
 {
-    struct json_object *errors = field(result, "errors");
-
     if (field_truth(result, "reloaded")) {
         puts("Reloaded.");
+        print_lines(field(result, "warnings"));
         return true;
     }
     fprintf(stderr, "mvproxyctl: refused, the running configuration stays:\n");
-    for (size_t i = 0; i < field_count(errors); i++)
-        fprintf(stderr, "  %s\n", field_item(errors, i) == NULL ? "" : field_item(errors, i));
+    print_lines(field(result, "errors"));
     return false;
 }
 

@@ -162,11 +162,14 @@ static void look_at_peer(struct remarks *r, size_t i, const struct cidr_set *all
     (void)remarks_entry(entry, "peers", i);
     look_at_own_name(r, entry, name, &to);
     if (allowed->n > 0 && is_address(to.host) && !cidr_set_covers(allowed, slice_str(to.host)))
-        remarks_warn(r, entry, "%s is not in peer-allowed-cidrs and is never dialled: add its network there", to.host);
+        remarks_warn(r, entry,
+                     "%s is not in peer-allowed-cidrs, and dialled all the same, as they bound names and what Leases "
+                     "and etcd say: take it out if it is not meant",
+                     to.host);
     else if (allowed->n == 0 && is_special(to.host))
         remarks_warn(r, entry,
-                     "%s is an address that is never dialled (loopback and the like) unless peer-allowed-cidrs has it: "
-                     "add it there, or give the peer's own",
+                     "%s is no address of another machine (loopback and the like), and dialled all the same, as it "
+                     "stands here: give the peer's own",
                      to.host);
     for (size_t k = 0; k < i; k++) {
         if (!derive_peer(r->c->peers[k], other, &at, NULL) || strcmp(name, other) != 0)

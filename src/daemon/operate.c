@@ -190,23 +190,31 @@ static void *begin_reload(const struct json_object *request, struct err *err, vo
     return NULL;
 }
 
-/* All that was wrong, not only its first line as in the status. */
+static void put_lines(struct json_write *w, const char *name, struct slice rest)
+{
+    struct json_write list = json_nested(w, name, '[');
+    struct slice line;
+
+    while (slice_split(&rest, '\n', &line))
+        if (line.n > 0)
+            json_slice(&list, NULL, line);
+    json_close(&list);
+}
+
+/* All that was wrong, not only its first line as in the status; or what mvproxy -t would warn of. */
 static bool more_of_reload(void *job, struct buf *piece)
 {
     const struct awaited_reload *w = job;
-    struct json_write all, list;
-    struct slice rest, line;
+    struct json_write all;
+    struct slice rest;
     bool ok;
 
     if (!reload_is_over(w->app, w->result, &ok, &rest))
         return true;
     all = json_open(piece, '{');
     json_bool(&all, "reloaded", ok);
-    list = json_nested(&all, "errors", '[');
-    while (!ok && slice_split(&rest, '\n', &line))
-        if (line.n > 0)
-            json_slice(&list, NULL, line);
-    json_close(&list);
+    put_lines(&all, "errors", ok ? slice_of("", 0) : rest);
+    put_lines(&all, "warnings", ok ? rest : slice_of("", 0));
     json_close(&all);
     return false;
 }

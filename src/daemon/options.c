@@ -97,7 +97,7 @@ static const struct option table[] = {
     {.name = "peers", .type = OPTION_LIST, FIELD(peers), .initial = "", .section = SECTION, .argument = "ID=HOST:PORT,...",
      .help = "Static peer addresses, by server ID or host name; they come before what Leases say."},
     {.name = "peer-allowed-cidrs", .type = OPTION_LIST, FIELD(peer_allowed_cidrs), .initial = "", .section = SECTION, .argument = "CIDRS",
-     .help = "Networks in which peers may be dialled. None: every address except loopback, link-local, multicast and unspecified ones and the metadata services of clouds, which must be listed to be used."},
+     .help = "Networks in which peers may be dialled at addresses that Leases or etcd say, and at those that names in the option peers resolve to. An address in peers itself is always dialled. None: of what Leases and etcd say every address except loopback, link-local, multicast and unspecified ones and the metadata services of clouds, which must be listed to be used, and whatever names in peers resolve to."},
     {.name = "peer-stale-after", .type = OPTION_DURATION, FIELD(peer_stale_after), .initial = "40s", .min = 1000, .max = 24 * HOUR_MS, .section = SECTION,
      .argument = "DURATION", .help = "A peer whose Lease was not seen renewed for this long is lapsed: what only it serves is marked Stale in discovery."},
     {.name = "peer-forget-after", .type = OPTION_DURATION, FIELD(peer_forget_after), .initial = "5m", .min = 1000, .max = 24 * HOUR_MS, .section = SECTION,

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/config_load.h"
+#include "daemon/config_warn.h"
 #include "daemon/expiry.h"
 #include "daemon/in_force.h"
 #include "daemon/logging.h"
@@ -176,6 +177,8 @@ static void finish(struct reload *r, bool ok)
         metric_set(a->config_hash, (double)options_hash(a->config));
         metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
         log_info("Reloaded");
+        buf_reset(&r->result->errors);
+        config_warn(a->config, &r->result->errors);
         changes_add(a->changes, CHANGE_CHANGED, a->hostname, "the configuration was reloaded");
         trust_say_suites(a->config);
         a->reload_refused[0] = '\0';
@@ -318,12 +321,12 @@ struct reload_result *reload_begin(struct app *a)
     return awaited;
 }
 
-bool reload_is_over(const struct app *a, const struct reload_result *awaited, bool *ok, struct slice *errors)
+bool reload_is_over(const struct app *a, const struct reload_result *awaited, bool *ok, struct slice *lines)
 {
     if (a->phase == APP_SERVING && !awaited->over)
         return false;
     *ok = awaited->over && awaited->ok;
-    *errors = awaited->over ? buf_slice(&awaited->errors) : SLICE_LIT(SHUTTING_DOWN);
+    *lines = awaited->over ? buf_slice(&awaited->errors) : SLICE_LIT(SHUTTING_DOWN);
     return true;
 }
 

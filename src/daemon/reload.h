@@ -26,13 +26,14 @@ void reload_request(struct app *a);
 /*
  * Reloads at once, for a caller that waits for the result, which is the caller's then; if one is under way, that of the
  * next one. NULL when out of memory. It is over when reload_is_over() is true: *ok if the new configuration was put in
- * force; else *errors has a line for each error. Of that very reload, however many there have been since.
+ * force, and *lines has its warnings (config_warn()); else *lines has a line for each error. Of that very reload,
+ * however many there have been since.
  *
  * A local server that would be reached in another way than before, and peers if their CA changes, are dialled first,
  * which may take some seconds.
  */
 MEM_CHECK struct reload_result *reload_begin(struct app *a);
-bool reload_is_over(const struct app *a, const struct reload_result *awaited, bool *ok, struct slice *errors);
+bool reload_is_over(const struct app *a, const struct reload_result *awaited, bool *ok, struct slice *lines);
 void reload_result_unref(struct reload_result *one); /* NULL is fine */
 
 #endif

@@ -326,8 +326,16 @@ def test_reload(world):
     check(status == 1 and json.loads(text)["reloaded"] is False, status, text)
     check(ask(world, "status")["config"]["lastReloadRefused"], "the status says so")
     check([s["hasMvproxy"] for s in ask(world, "status")["servers"] if s["local"]] == [True], "the local server has this one")
+    before = proxy.options["peer-allowed-cidrs"]
+    proxy.options["peer-allowed-cidrs"] = []
     proxy.write_config()
-    equal(ctl(world, "reload")[0], 0, "a good one again")
+    status, text, errors = ctl(world, "reload")
+    check((status, text) == (0, "Reloaded.\n") and re.search(r"warning: .*: peers: 127\.0\.0\.1 is no address of another machine", errors), status, errors)
+    until(lambda: ctl(world, "explain", "GET", CLASSES)[1].startswith("Goes to a peer\n"), "it to be dialled all the same")
+    equal(world.ask("GET", CLASSES).status, 200, "by which it is answered")
+    proxy.options["peer-allowed-cidrs"] = before
+    proxy.write_config()
+    equal(ctl(world, "reload"), (0, "Reloaded.\n", ""), "a good one again")
 
 
 def test_small_commands(world):

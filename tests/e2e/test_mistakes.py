@@ -222,8 +222,8 @@ def test_warnings(world):
 
 
 DOUBTS = [
-    ({"peers": ["cp-b=10.0.0.2:6443"]}, r"FILE:N:9: peers: 10\.0\.0\.2 is not in peer-allowed-cidrs and is never dialled: add "),
-    ({"peers": ["cp-b=127.0.0.5:6443"], "peer-allowed-cidrs": []}, r"FILE:N:9: peers: 127\.0\.0\.5 is an address that is never dialled .*: add "),
+    ({"peers": ["cp-b=10.0.0.2:6443"]}, r"FILE:N:9: peers: 10\.0\.0\.2 is not in peer-allowed-cidrs, and dialled all the same, .*: take "),
+    ({"peers": ["cp-b=127.0.0.5:6443"], "peer-allowed-cidrs": []}, r"FILE:N:9: peers: 127\.0\.0\.5 is no address of another machine .*: give "),
     ({"peers": ["cp-b=127.0.0.5:1", "cp-b=127.0.0.6:1"]}, r"FILE:N:29: peers: cp-b is named twice, and only the last address is used: take one out"),
     ({"requestheader-client-ca-file": None}, r"requestheader-client-ca-file: none: .*: give kube-apiserver's --requestheader-client-ca-file"),
     ({"client-ca-file": None}, r"client-ca-file: none: users with certificates are refused: give kube-apiserver's --client-ca-file"),

@@ -32,10 +32,11 @@ static const struct {
     {BASE "peers: [cp-b=10.0.0.2:6443, cp-c=cp-c.example:6443]\n", ""},
     {BASE "peers: [cp-b=10.0.0.2:6443, cp-c=cp-c.example:6443]\npeer-allowed-cidrs: 10.0.0.0/8\n", ""},
     {BASE "peers: [cp-b=10.0.0.2:6443]\npeer-allowed-cidrs: 10.1.0.0/16\n",
-     IN("9", "peers") "10.0.0.2 is not in peer-allowed-cidrs and is never dialled: add its network there\n"},
+     IN("9", "peers") "10.0.0.2 is not in peer-allowed-cidrs, and dialled all the same, as they bound names and what "
+                      "Leases and etcd say: take it out if it is not meant\n"},
     {BASE "peers: [cp-b=169.254.1.2:6443]\n",
-     IN("9", "peers") "169.254.1.2 is an address that is never dialled (loopback "
-                      "and the like) unless peer-allowed-cidrs has it: add it there, or give the peer's own\n"},
+     IN("9", "peers") "169.254.1.2 is no address of another machine (loopback and the like), and dialled all the same, "
+                      "as it stands here: give the peer's own\n"},
     {BASE "peers: [cp-b=10.0.0.2:6443, cp-b=10.0.0.3:6443]\n",
      IN("29", "peers") "cp-b is named twice, and only the last address is used: take one out\n"},
     {BASE "peers: [cp_a.example=10.0.0.1:6443, cp_a.example=10.0.0.1:7443]\n",
