@@ -430,6 +430,30 @@ static void decide_rerouted(const struct route_query *q, enum disco_answer local
         refuse(out, ROUTE_ROW_REROUTED, STATUS_REROUTED);
 }
 
+/*
+ * Who has left for a while, has lapsed or is drained is not asked, but what he has written has fields that the local
+ * server does not know: a rolling restart must not lose them unseen.
+ */
+static bool is_of_older(const struct route_query *q)
+{
+    const struct reqinfo *info = q->info;
+    struct slice hash = schema_index_hash(served_local_schemas(q->served), info->group, info->version);
+    uint64_t release = served_local_release(q->served);
+    struct gvr gvr = reqinfo_gvr(info);
+
+    if (!q->newest || release == 0 || hash.n == 0 || served_excluded(q->served, info->group, info->version))
+        return false;
+    for (size_t i = 0; i < served_n_peers(q->served); i++) {
+        const struct served_peer *p = served_peer_at(q->served, i);
+        struct slice its = schema_index_hash(p->schemas, info->group, info->version);
+
+        if (p->release > release && its.n > 0 && !slice_eq(its, hash) &&
+            served_by_peer(q->served, i, &gvr, info->subresource, verb_to_ask(info)) == DISCO_SERVED)
+            return true;
+    }
+    return false;
+}
+
 /* The local server has it, but a newer one means more by it (skewed-resources: newest). */
 static bool goes_to_newest(const struct route_query *q, enum disco_answer local, struct route *out)
 {
@@ -437,6 +461,7 @@ static bool goes_to_newest(const struct route_query *q, enum disco_answer local,
     uint64_t newest = q->rerouted || local != DISCO_SERVED ? 0 : newest_release(q, &what);
     struct survey s;
 
+    out->older = !q->rerouted && local == DISCO_SERVED && is_of_older(q);
     if (newest == 0 || newest <= served_local_release(q->served) || served_local_release(q->served) == 0)
         return false;
     out->older = true;

@@ -659,7 +659,7 @@ static void test_newest(void)
         {&v33, &v34, &v34, APPS, ROUTE_ROW_NEWEST, 2, 0, true, true, "either of two"},
         {&v34, &v33, &v34, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, true, false, "equal releases: local first"},
         {&v35, &v33, &v34, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, true, false, "the local one is the newest"},
-        {&v33, &v34_lapsed, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "who has lapsed does not count"},
+        {&v33, &v34_lapsed, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, true, "who has lapsed is not asked"},
         {&v33, &twin, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "a newer one with the same schema"},
         {&v33, &unknown, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "one that has no index"},
         {&unknown, &v33, &v34, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, true, false, "nothing is known of the local one"},
