@@ -395,6 +395,15 @@ static bool is_false_404(const struct http_head *head)
     return head->status == 404;
 }
 
+/* Others have what the answering server lacks. */
+static bool is_elsewhere(const struct job *j)
+{
+    const struct heal *h = j->heal;
+
+    return is_in(h->merged, h) && (j->judge != NULL || !is_in_local(j->served, h)) &&
+           !served_excluded(j->served, h->about.group, h->about.version);
+}
+
 /* False: the 404 is true, or will be completed. */
 static bool denied(struct job *j, const struct http_head *head)
 {
@@ -408,6 +417,8 @@ static bool denied(struct job *j, const struct http_head *head)
     why = why_withheld(j->served, j->heal, j->judge != NULL || unsettled);
     if (why == NULL && unsettled && !is_wanted(j, head))
         why = STATUS_SYNCING;
+    if (why == NULL && is_elsewhere(j) && !is_wanted(j, head))
+        why = STATUS_OTHER_FORM;
     if (why != NULL) {
         job_drop_back(j);
         job_refuse(j, 503, why);

@@ -103,13 +103,15 @@ def test_rest_is_local(world):
 
 
 def test_accept(world):
-    """protobuf first, JSON as well: JSON; YAML: the same; protobuf alone: the local answer"""
+    """protobuf first, JSON as well: JSON; YAML: the same; protobuf alone: the local answer, but no 404 for what a peer has"""
     for accept, kind in (("application/vnd.kubernetes.protobuf, */*", "application/json"), ("application/yaml", "application/yaml")):
         answer = world.ask("GET", VERSION, headers={"Accept": accept})
         equal((answer.status, answer.header("Content-Type")), (200, kind), accept)
         equal(json.loads(answer.body)["kind"], "APIResourceList", accept)
     alone = {"Accept": "application/vnd.kubernetes.protobuf"}
-    same(world.ask("GET", VERSION, headers=alone), world.ask("GET", VERSION, headers=alone, direct=True), "protobuf alone")
+    same(world.ask("GET", "/api/v1", headers=alone), world.ask("GET", "/api/v1", headers=alone, direct=True), "protobuf alone")
+    equal(world.ask("GET", VERSION, headers=alone, direct=True).status, 404, "the local server alone")
+    equal(world.ask("GET", VERSION, headers=alone).status, 503, "protobuf alone")
 
 
 def test_authorization(world):
