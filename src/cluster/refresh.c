@@ -128,7 +128,7 @@ static uint64_t client_limit(const struct refresh *r)
 /* Of the polls that follow an event the next one behind that time; 0: it was the last. */
 static uint64_t follow_up_after(const struct refresh *r, uint64_t ms)
 {
-    static const uint64_t after_ms[] = {30, 60, 120, 250, 500, REFRESH_LIMIT_MS};
+    static const uint64_t after_ms[] = {30, 60, 120, 250, 500, REFRESH_LIMIT_MS, 2 * REFRESH_LIMIT_MS};
 
     for (size_t i = 0; i < sizeof(after_ms) / sizeof(after_ms[0]); i++)
         if (r->event_ms + after_ms[i] > ms)

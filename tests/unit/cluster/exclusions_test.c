@@ -216,6 +216,7 @@ int main(void)
     kinds();
     for (unsigned ms = 0; ms < 700; ms = ms == 0 ? 20 : 3 * ms)
         created_later(ms);
+    created_later(1500);
     grace();
     changed_versions();
     taken_over();
