@@ -5,7 +5,7 @@
 
 size_t shares_of(const struct shares *s, uint64_t client)
 {
-    return client == 0 ? 0 : s->of[client % LIMIT_SHARES];
+    return client == 0 ? 0 : s->of[client % SHARES_CLIENTS];
 }
 
 bool shares_take(struct shares *s, uint64_t client)
@@ -16,7 +16,7 @@ bool shares_take(struct shares *s, uint64_t client)
         return true;
     if (shares_of(s, client) >= left)
         return false;
-    s->of[client % LIMIT_SHARES]++;
+    s->of[client % SHARES_CLIENTS]++;
     s->taken++;
     return true;
 }
@@ -25,7 +25,7 @@ void shares_give(struct shares *s, uint64_t client)
 {
     if (client == 0)
         return;
-    must_hold(s->taken > 0 && s->of[client % LIMIT_SHARES] > 0);
-    s->of[client % LIMIT_SHARES]--;
+    must_hold(s->taken > 0 && s->of[client % SHARES_CLIENTS] > 0);
+    s->of[client % SHARES_CLIENTS]--;
     s->taken--;
 }

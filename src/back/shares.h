@@ -15,12 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/limits.h"
+enum { SHARES_CLIENTS = 16384 }; /* addresses that are told apart */
 
 /* Zeroed but for `most`. */
 struct shares {
     size_t most, taken;
-    uint32_t of[LIMIT_SHARES]; /* by hash: two that meet count as one */
+    uint32_t of[SHARES_CLIENTS]; /* by hash: two that meet count as one */
 };
 
 /* False: it has its share. */

@@ -87,10 +87,8 @@ enum {
     LIMIT_REPLAY_BYTES = 64 << 10, /* of a request's body that is kept for the keep-alive race */
     LIMIT_POOL_IDLE_PER_ORIGIN = 1024,
     LIMIT_POOL_CONNECTIONS = 24000, /* an address pair has 28 000 ports */
-    /* Connections being made at once for those who wait in one pool: their handshakes may all end in one turn. */
-    LIMIT_POOL_DIALS = 16,
+    LIMIT_POOL_DIALS = 16, /* at once, for those who wait in one pool: their handshakes may all end in one turn */
     LIMIT_POOL_WAITING = LIMIT_POOL_CONNECTIONS, /* what a client may have of both is a share (back/shares.h) */
-    LIMIT_SHARES = 16384,                        /* addresses of clients that are told apart there */
     LIMIT_METRIC_SERIES = 1000,
     LIMIT_ASKERS = 500, /* for what only old, only new or only some servers serve: resource, user agent, user */
     LIMIT_ASKERS_RESOURCES = 500, /* how often each was asked for, likewise */
