@@ -111,8 +111,8 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
         (void)snprintf(text, n, "off");
     else if (s == READINESS_READY && pulse.state == PULSE_UNREACHABLE)
         (void)snprintf(text, n,
-                       "not yet: the local API server does not answer for %s; it begins when a request, or reading "
-                       "discovery, fails as well",
+                       "not yet: the local API server does not answer for %s; it begins when a request, its "
+                       "/readyz or reading discovery fails as well",
                        duration_text(pulse.age_ms, age));
     else if (s == READINESS_READY)
         (void)snprintf(text, n, "not needed: the local API server answers");
@@ -134,7 +134,7 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
     if (pulse.state == PULSE_UNREACHABLE && pulse.age_ms >= PULSE_INTERVAL_MS + PULSE_TIMEOUT_MS)
         return not_yet(reason, n, "the local kube-apiserver does not answer", pulse.failure);
     if (readiness_state(c->readiness) == READINESS_STARTING)
-        return not_yet(reason, n, local_trouble(c, &pulse), "its /readyz has not been good yet");
+        return not_yet(reason, n, local_trouble(c, &pulse), readiness_failure(c->readiness));
     /* Peers answer for it (local failover): it may answer /version as if all were well. */
     if (readiness_state(c->readiness) == READINESS_UNREACHABLE)
         return not_yet(reason, n, local_trouble(c, &pulse), readiness_failure(c->readiness));

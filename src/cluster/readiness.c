@@ -6,11 +6,12 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cluster/api.h"
+#include "cluster/backoff.h"
 #include "net/loop.h"
 
 #include <stdlib.h>
 
-enum { READINESS_BODY_BYTES = 256 << 10 };
+enum { READINESS_BODY_BYTES = 256 << 10, READINESS_JITTER_PERCENT = 10 };
 
 struct readiness {
     struct api *api;
@@ -26,6 +27,9 @@ struct readiness {
     bool again;         /* invalidated while it was asked: the answer may be of before */
     uint64_t paid_ms;   /* each question costs READINESS_SPACING_MS: so far they are paid for in advance */
     struct loop_timer *timer;
+    struct fetch *look; /* that once a second */
+    struct loop_timer *look_timer;
+    unsigned bad_looks; /* in a row */
 };
 
 static void set_state(struct readiness *r, enum readiness_state s, const char *why)
@@ -38,6 +42,7 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
         return;
     if (r->state == READINESS_READY)
         r->away_ms = now;
+    r->bad_looks = 0;
     r->state = s;
     r->since_ms = now;
     if (s == READINESS_READY)
@@ -48,21 +53,36 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
         r->changed(r->arg);
 }
 
+/* The names are kube-apiserver's, and a line that begins so is only in answers that are not good. */
+static bool etcd_fails(const struct fetch_result *f)
+{
+    struct slice rest = f->body, line;
+
+    while (slice_split(&rest, '\n', &line))
+        if (slice_has_prefix(line, SLICE_LIT("[-]etcd ")) || slice_has_prefix(line, SLICE_LIT("[-]etcd-readiness ")))
+            return true;
+    return false;
+}
+
+static const char *why_starting(const struct fetch_result *f)
+{
+    return etcd_fails(f) ? "its /readyz says that its etcd fails" : "its /readyz has not been good yet";
+}
+
 static void ask(struct readiness *r);
 
 static void on_answer(void *arg, const struct fetch_result *f)
 {
     struct readiness *r = arg;
-    bool again = r->again;
+    bool again = r->again, slow = f->timed_out && r->state == READINESS_STARTING;
 
     r->fetch = NULL;
     /* Who starts may take long to say that it is not ready yet: it has not gone away again. */
-    if (!f->ok)
-        set_state(r, f->timed_out && r->state == READINESS_STARTING ? READINESS_STARTING : READINESS_UNREACHABLE,
-                  f->failure);
-    else if (f->head->status >= 500)
-        set_state(r, READINESS_STARTING, "its /readyz says so");
-    else if (!again)
+    if (!f->ok && !slow)
+        set_state(r, READINESS_UNREACHABLE, f->failure);
+    else if (f->ok && f->head->status >= 500)
+        set_state(r, READINESS_STARTING, why_starting(f));
+    else if (f->ok && !again)
         set_state(r, READINESS_READY, "");
     if (again)
         ask(r);
@@ -70,16 +90,22 @@ static void on_answer(void *arg, const struct fetch_result *f)
         loop_timer_set(r->timer, READINESS_POLL_MS);
 }
 
-static void ask(struct readiness *r)
+static struct fetch *request(struct readiness *r, bool probe, uint64_t timeout_ms, fetch_fn *fn)
 {
     const struct api_request g = {
         .origin = r->origin,
+        .probe = probe,
         .target = SLICE_LIT("/readyz"),
         .accept = SLICE_LIT("text/plain"),
         .ceiling = READINESS_BODY_BYTES,
-        .timeout_ms = READINESS_TIMEOUT_MS,
+        .timeout_ms = timeout_ms,
     };
 
+    return api_send(r->api, &g, fn, r);
+}
+
+static void ask(struct readiness *r)
+{
     uint64_t now = loop_now_ms(r->loop), ahead = r->paid_ms > now ? r->paid_ms - now : 0;
 
     r->again = r->fetch != NULL;
@@ -92,7 +118,7 @@ static void ask(struct readiness *r)
     }
     loop_timer_cancel(r->timer);
     r->paid_ms = now + ahead + READINESS_SPACING_MS;
-    r->fetch = api_send(r->api, &g, on_answer, r);
+    r->fetch = request(r, false, READINESS_TIMEOUT_MS, on_answer);
     if (r->fetch == NULL)
         loop_timer_set(r->timer, READINESS_POLL_MS);
 }
@@ -100,6 +126,35 @@ static void ask(struct readiness *r)
 static void on_timer(void *arg)
 {
     ask(arg);
+}
+
+/* One bad answer may be a slow one, or of an etcd that elects its leader. A server that is not ready for another reason
+ * serves its clients as before. */
+static void on_looked(void *arg, const struct fetch_result *f)
+{
+    struct readiness *r = arg;
+    bool refuses = f->ok && f->head->status >= 500 && etcd_fails(f);
+
+    r->look = NULL;
+    loop_timer_set(r->look_timer,
+                   f->timed_out ? READINESS_POLL_MS : jitter_ms(READINESS_LOOK_MS, READINESS_JITTER_PERCENT));
+    if (r->state != READINESS_READY)
+        return;
+    r->bad_looks = f->ok && !refuses ? 0 : r->bad_looks + 1;
+    if (r->bad_looks < READINESS_BAD_LOOKS)
+        return;
+    set_state(r, refuses ? READINESS_STARTING : READINESS_UNREACHABLE, refuses ? why_starting(f) : f->failure);
+    ask(r);
+}
+
+static void on_look_timer(void *arg)
+{
+    struct readiness *r = arg;
+
+    if (r->state == READINESS_READY && r->fetch == NULL)
+        r->look = request(r, true, READINESS_LOOK_TIMEOUT_MS, on_looked);
+    if (r->look == NULL)
+        loop_timer_set(r->look_timer, READINESS_LOOK_MS);
 }
 
 struct readiness *readiness_new(struct api *a, void (*changed)(void *arg), void *arg)
@@ -111,7 +166,8 @@ struct readiness *readiness_new(struct api *a, void (*changed)(void *arg), void 
     r->changed = changed;
     r->arg = arg;
     r->timer = loop_timer_new(r->loop, on_timer, r);
-    if (r->timer == NULL)
+    r->look_timer = loop_timer_new(r->loop, on_look_timer, r);
+    if (r->timer == NULL || r->look_timer == NULL)
         abort();
     r->since_ms = loop_now_ms(r->loop);
     return r;
@@ -124,6 +180,7 @@ void readiness_free(struct readiness *r)
     r->changed = NULL;
     readiness_set_origin(r, NULL);
     loop_timer_free(r->timer);
+    loop_timer_free(r->look_timer);
     mem_free(r);
 }
 
@@ -145,13 +202,18 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
     if (o == old)
         return;
     fetch_cancel(&r->fetch);
+    fetch_cancel(&r->look);
     loop_timer_cancel(r->timer);
+    loop_timer_cancel(r->look_timer);
+    r->bad_looks = 0;
     r->origin = o == NULL ? NULL : origin_ref(o);
     origin_unref(old);
-    if (o != NULL)
-        ask(r);
-    else
+    if (o == NULL) {
         forget(r);
+        return;
+    }
+    ask(r);
+    loop_timer_set(r->look_timer, READINESS_LOOK_MS);
 }
 
 void readiness_invalidate(struct readiness *r)

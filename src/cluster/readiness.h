@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the local server is ready for requests. Its /readyz is requested only after an invalidation.
+ * Whether the local server is ready for requests. Its /readyz is requested after each invalidation, and once a second.
  *
  *   READY ──invalidated──► READY, probed at once ──► state by the answer
+ *   READY ──READINESS_BAD_LOOKS of those once a second without an answer, or naming etcd──► UNREACHABLE or STARTING
  *   READY ──lost───► UNREACHABLE, probed every READINESS_POLL_MS until there is an answer other than 5xx
  *
  * A server that came back is STARTING until its /readyz succeeds, however long that answer takes: until then
- * kube-apiserver refuses requests that it will allow a moment later (caches of RBAC and others are not filled). While
- * no request has failed /readyz is not requested, so that some failing check in it changes nothing. If we may not read
- * it (401, 403), or there is none (404), the server counts as ready.
+ * kube-apiserver refuses requests that it will allow a moment later (caches of RBAC and others are not filled). Without
+ * its etcd kube-apiserver answers /version, discovery and what it has cached as ever, so no request need fail for a
+ * long time, while writes hang. While no request has failed, any other failing check changes nothing: clients are
+ * served all the same. If we may not read it (401, 403), or there is none (404), the server counts as ready.
  */
 #ifndef MVPROXY_CLUSTER_READINESS_H
 #define MVPROXY_CLUSTER_READINESS_H
@@ -33,6 +35,11 @@ enum {
     READINESS_AHEAD_MS = 4 * READINESS_SPACING_MS,
     READINESS_TIMEOUT_MS = 2000
 };
+/*
+ * Those once a second, with jitter. Two in a row are further apart than a second: so often kube-apiserver asks its etcd
+ * at most, and repeats in between what it knows. A server that does not answer is known to be away in five seconds.
+ */
+enum { READINESS_LOOK_MS = 1200, READINESS_LOOK_TIMEOUT_MS = 1400, READINESS_BAD_LOOKS = 2 };
 
 /* Ends the process when out of memory. `changed` is called when the state is another, never from inside; may be NULL.
  */

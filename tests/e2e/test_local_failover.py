@@ -128,6 +128,24 @@ def test_starting(world):
     equal({r["server"] for r in world.sim.requests(path=MAPS, since=mark)}, {"a"}, "asked")
 
 
+def test_etcd(world):
+    """its etcd is away: /version, discovery and cached objects are as ever, and peers answer from when /readyz names etcd twice"""
+    text = "[+]ping ok\n[-]etcd failed: reason withheld\n[-]etcd-readiness failed: reason withheld\nreadyz check failed\n"
+    fault = world.sim.fault("status", server="a", path="/readyz", status=500, body=text, contentType="text/plain; charset=utf-8")
+    away(world)
+    equal(world.ask("GET", "/version").status, 200, "/version")
+    check(served_by(world.ask("GET", MAPS)), "who answered")
+    until(lambda: "its /readyz says that its etcd fails" in fixture.ctl(world, "status")[1], "mvproxyctl to say so")
+    equal(world.proxies["a"].ready(), False, "/readyz")
+    world.sim.heal(fault)
+    ready(world)
+    other = world.sim.fault("status", server="a", path="/readyz", status=500, contentType="text/plain; charset=utf-8",
+                            body="[-]poststarthook/apiservice-discovery-controller failed: reason withheld\nreadyz check failed\n")
+    until(lambda: world.sim.hits(other) > 3, "it to be asked")
+    equal((world.proxies["a"].metric(GONE), served_by(world.ask("GET", MAPS))), (0, None), "another check")
+    world.sim.heal(other)
+
+
 def test_watch(world):
     """a watch that ended comes back through a peer, and stays there when the local server is back"""
     with world.client() as client:

@@ -23,7 +23,7 @@ struct kube_server {
     struct kube_store *store;
     struct sim_server *sim;
     char id[SERVER_ID_BYTES];
-    char *hostname, *address, *apis, *core_apis, *garbage, *forbidden, *hop;
+    char *hostname, *address, *apis, *core_apis, *garbage, *forbidden, *hop, *failing;
     unsigned watches_forbidden, writes_forbidden, forbidden_status;
     enum kube_form form;
     struct gv gvs[GVS]; /* the first of `apis` */
@@ -402,6 +402,14 @@ static void serve_schemas(struct kube_server *k, struct sim_request *q)
     }
 }
 
+static void serve_unready(const struct kube_server *k, struct sim_request *q)
+{
+    char text[128];
+
+    (void)snprintf(text, sizeof(text), "[+]ping ok\n[-]%s failed: reason withheld\nreadyz check failed\n", k->failing);
+    sim_reply(q, 500, "text/plain", NULL, slice_str(text));
+}
+
 static void serve(void *arg, struct sim_request *q)
 {
     struct kube_server *k = arg;
@@ -412,6 +420,8 @@ static void serve(void *arg, struct sim_request *q)
         return;
     if (k->forbidden != NULL && slice_has_prefix(path, slice_str(k->forbidden)))
         sim_reply(q, k->forbidden_status, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
+    else if (k->failing != NULL && slice_eq(path, SLICE_LIT("/readyz")))
+        serve_unready(k, q);
     else if (k->watches_forbidden != 0 && sim_query(q, "watch").n > 0)
         sim_reply(q, k->watches_forbidden, "application/json", NULL, SLICE_LIT("{\"kind\":\"Status\"}"));
     else if (k->writes_forbidden != 0 && !slice_eq(sim_method(q), SLICE_LIT("GET")))
@@ -544,6 +554,7 @@ static void server_free(struct kube_server *k)
     mem_free(k->garbage);
     mem_free(k->hop);
     mem_free(k->forbidden);
+    mem_free(k->failing);
     buf_free(&k->core);
     buf_free(&k->document);
     forget_pages(k);
@@ -698,6 +709,11 @@ void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status
 {
     set_text(&k->forbidden, path_prefix);
     k->forbidden_status = status;
+}
+
+void kube_fail_check(struct kube_server *k, const char *check)
+{
+    set_text(&k->failing, check);
 }
 
 void kube_forbid_writes(struct kube_server *k, unsigned status)

@@ -96,6 +96,8 @@ void kube_set_extra(struct kube_server *k, bool (*serve)(void *arg, struct sim_r
 void kube_set_unadvertised(struct kube_server *k);
 /* Answers this status to whatever begins so, with 0 nothing at all; NULL: answers as ever. */
 void kube_forbid(struct kube_server *k, const char *path_prefix, unsigned status);
+/* Its /readyz is 500 and names this check, as kube-apiserver's does; NULL: answers as ever. */
+void kube_fail_check(struct kube_server *k, const char *check);
 /* Answers this status to whatever would change something, while all can be read; 0: no more. */
 void kube_forbid_writes(struct kube_server *k, unsigned status);
 /* Answers this status to every watch; 0: to none. */

@@ -12,6 +12,8 @@
 #include "sim/world.h"
 
 enum { SOON_MS = 20, POLLS_MS = 3 * READINESS_POLL_MS };
+/* The longest until it is known by what is asked once a second: before each of two, if they are answered at once. */
+enum { LOOKED_MS = READINESS_BAD_LOOKS * READINESS_LOOK_MS * 11 / 10 + SOON_MS };
 
 static void start_with(struct world *w, bool failover, bool pulse)
 {
@@ -231,6 +233,96 @@ static void nothing_happened(void)
     world_end(&w);
 }
 
+/* Its etcd is away, and no request fails: what it has cached it answers, and writes hang. */
+static void etcd_goes(const char *check)
+{
+    char reason[192] = "";
+    struct world w;
+
+    start_with(&w, true, true);
+    sim_run_ms(w.loop, 5000);
+    kube_fail_check(w.local, check);
+    sim_run_ms(w.loop, LOOKED_MS);
+    is_state(&w, READINESS_STARTING, "its etcd is away: peers answer");
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)) && strstr(reason, "etcd fails") != NULL,
+       "so it is not ready: %s", reason);
+    sim_run_ms(w.loop, 60000);
+    is_state(&w, READINESS_STARTING, "for as long");
+    kube_fail_check(w.local, NULL);
+    sim_run_ms(w.loop, POLLS_MS);
+    is_state(&w, READINESS_READY, "it is back");
+    world_end(&w);
+}
+
+/* As etcd goes for real: at first there is no answer. */
+static void etcd_hangs(void)
+{
+    struct world w;
+
+    start_with(&w, true, true);
+    sim_run_ms(w.loop, 5000);
+    kube_forbid(w.local, "/readyz", 0);
+    sim_run_ms(w.loop, READINESS_LOOK_MS * 11 / 10 + READINESS_BAD_LOOKS * READINESS_LOOK_TIMEOUT_MS +
+                           READINESS_POLL_MS + SOON_MS);
+    is_state(&w, READINESS_UNREACHABLE, "in five seconds: peers answer");
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, READINESS_TIMEOUT_MS + POLLS_MS);
+    is_state(&w, READINESS_READY, "it is back");
+    world_end(&w);
+}
+
+/* Neither one bad answer now and then, nor one late one, nor a check that fails for another reason. */
+static void passing_trouble(void)
+{
+    static const char *const others[] = {"poststarthook/apiservice-discovery-controller", "etcd-override-0",
+                                         "etcd-override-readiness-0", "shutdown"};
+    struct world w;
+    struct told t;
+
+    start(&w, true);
+    listen_to_log(&t);
+    for (unsigned i = 0; i < 50; i++) {
+        kube_fail_check(w.local, "etcd");
+        sim_run_ms(w.loop, READINESS_LOOK_MS * 9 / 10 - SOON_MS);
+        kube_fail_check(w.local, NULL);
+        sim_run_ms(w.loop, READINESS_LOOK_MS * 11 / 10 + SOON_MS);
+        kube_forbid(w.local, "/readyz", 0);
+        sim_run_ms(w.loop, READINESS_LOOK_MS);
+        kube_forbid(w.local, NULL, 0);
+        sim_run_ms(w.loop, 3000);
+    }
+    heard(&t);
+    ok(strstr(t.text, "is not ready") == NULL, "it is never away: %s", t.text);
+    free(t.text);
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        kube_fail_check(w.local, others[i]);
+        sim_run_ms(w.loop, 20000);
+        is_state(&w, READINESS_READY, others[i]);
+    }
+    world_end(&w);
+}
+
+static bool count_readyz(void *arg, struct sim_request *q)
+{
+    unsigned *n = arg;
+
+    *n += slice_eq(sim_path(q), SLICE_LIT("/readyz"));
+    return false;
+}
+
+/* Nobody but its own mvproxy asks a server, and that once a second while it is well. */
+static void asked_seldom(void)
+{
+    unsigned n = 0;
+    struct world w;
+
+    start(&w, true);
+    kube_set_extra(w.local, count_readyz, &n);
+    sim_run_ms(w.loop, 60000);
+    ok(n >= 45 && n <= 56, "a minute: %u questions", n);
+    world_end(&w);
+}
+
 static void switched_off(void)
 {
     struct world w;
@@ -310,6 +402,11 @@ int main(void)
     named_alike();
     hangs_unasked();
     nothing_happened();
+    etcd_goes("etcd");
+    etcd_goes("etcd-readiness");
+    etcd_hangs();
+    passing_trouble();
+    asked_seldom();
     switched_off();
     no_longer_asked(true);
     no_longer_asked(false);
