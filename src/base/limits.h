@@ -127,8 +127,8 @@ enum {
     TIMEOUT_BODY_STALL_MS = 60000, /* no progress on an ordinary request's body */
     TIMEOUT_BODY_SLOW_MS = 20000,  /* and where others wait for room: of a body that comes more slowly than */
     LIMIT_SLOW_BODY_RATE = 500,    /* so many bytes a second (both as Apache's RequestReadTimeout) */
-    /* Likewise of what waits for a client, as of bodies; it has longer, since an answer of which nothing is taken is
-     * given up only after a minute. */
+    TIMEOUT_BODY_DRAIN_MS = 5000,  /* instead, in a drain: a packet may be lost three times meanwhile */
+    /* Of what waits for a client; longer, since an answer of which nothing is taken is given up only after a minute. */
     TIMEOUT_SLOW_READER_MS = 30000,
     LIMIT_SLOW_READER_RATE = 500,
     TIMEOUT_LINGER_MS = 2000,

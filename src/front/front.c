@@ -289,7 +289,7 @@ static bool drips(struct front_conn *fc)
     if (fc->ops == NULL)
         return false;
     look_at_reader(fc);
-    return fc->ops->drips(fc->protocol);
+    return fc->ops->drips(fc->protocol, TIMEOUT_BODY_SLOW_MS);
 }
 
 static bool stays(struct front_conn *fc)
@@ -552,9 +552,14 @@ static void on_starved(int error, void *arg)
 
 /* ---- drain ---- */
 
+static bool holds_drain(const struct front_conn *fc)
+{
+    return fc->ops != NULL && fc->ops->busy(fc->protocol) && !fc->ops->drips(fc->protocol, TIMEOUT_BODY_DRAIN_MS);
+}
+
 /*
  * Who has not sent a whole request by now does not hold us up: half a head, a handshake that does not go on, silence.
- * One connection ends at most itself.
+ * A body that comes may do so, one in drips not. One connection ends at most itself.
  */
 static void end_those_not_busy(void *arg)
 {
@@ -565,7 +570,7 @@ static void end_those_not_busy(void *arg)
         struct front_conn *fc = list_entry(n, struct front_conn, node);
 
         next = list_next(&f->host.conns, n);
-        if (fc->ops == NULL || !fc->ops->busy(fc->protocol))
+        if (!holds_drain(fc))
             front_conn_shut(fc, "draining", FRONT_CLOSE_DRAIN);
     }
     if (f->host.conns.count > 0)

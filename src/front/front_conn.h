@@ -63,8 +63,9 @@ struct front_conn_ops {
     void (*drain)(void *protocol);
     /* Has asked something and is not through with it, or may be about to ask: a drain waits for it. */
     bool (*busy)(const void *protocol);
-    /* It is the client's turn, who drips: of all that is asked of it only bodies are missing, which come slowly. */
-    bool (*drips)(const void *protocol);
+    /* It has been the client's turn for so long, who drips: of all that is asked of it only bodies are missing, which
+     * come slowly. */
+    bool (*drips)(const void *protocol, uint64_t for_ms);
     /* Bytes of answers that wait in the protocol for the client to let them go out. */
     size_t (*waiting)(const void *protocol);
     /* Close within this call; why: for the proxy, if it has an exchange. */

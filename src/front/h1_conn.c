@@ -412,14 +412,14 @@ static bool busy(const void *protocol)
 }
 
 /* The rest of a body that nobody wants is the client's turn, too, once it has the answer. */
-static bool drips(const void *protocol)
+static bool drips(const void *protocol, uint64_t for_ms)
 {
     const struct h1_conn *c = protocol;
     bool owed = c->state == H1_RECEIVING && !c->body_paused && !c->continue_pending && !c->head_written;
 
     if (c->state == H1_DISCARDING)
         owed = stream_unacknowledged(c->stream) == 0;
-    return owed && exchange_is_slow(&c->x);
+    return owed && exchange_is_slow(&c->x, for_ms);
 }
 
 /* All goes into the stream at once. */

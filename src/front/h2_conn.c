@@ -501,14 +501,14 @@ static bool busy(const void *protocol)
     return c->state == H2_ANNOUNCED || c->state == H2_PARTED;
 }
 
-static bool drips(const void *protocol)
+static bool drips(const void *protocol, uint64_t for_ms)
 {
     const struct h2_conn *c = protocol;
 
     for (const struct list_node *n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n)) {
         const struct h2_stream *st = list_entry(n, const struct h2_stream, node);
 
-        if (!may_stall(st) || st->sending != H2_NOTHING || !exchange_is_slow(&st->x))
+        if (!may_stall(st) || st->sending != H2_NOTHING || !exchange_is_slow(&st->x, for_ms))
             return false;
     }
     return c->streams.count > 0 && c->state != H2_CLOSED;

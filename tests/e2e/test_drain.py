@@ -179,6 +179,27 @@ def test_grace_is_bounded(world):
     again(world, shutdown_grace_period="2s")
 
 
+def test_dripping_body(world):
+    """a body of which a byte comes now and then holds nobody up, however long the grace period is"""
+    proxy = again(world, shutdown_grace_period="3600s")
+    with world.client(user=None) as client:
+        client.request("POST", MAPS, {"Content-Length": "1000"}, b"{")
+        until(lambda: proxy.metric("mvproxy_back_connections", server="test-server-a", state="busy"), "the request")
+        proxy.signal(15)
+        until(lambda: drip(client), "the connection to be ended")
+    equal(proxy.wait_exit(), 0, "exit status")
+    again(world, shutdown_grace_period="2s")
+
+
+def drip(client):
+    """True: nobody takes it any more."""
+    try:
+        client.send(b" ")
+    except OSError:
+        return True
+    return not client.quiet(0.5)
+
+
 def test_second_signal(world):
     """a second signal ends it now"""
     proxy = again(world, shutdown_grace_period="1h", shutdown_delay_duration="1h")

@@ -281,6 +281,40 @@ static void test_drain_unfinished(struct world *w)
     close(raw);
 }
 
+/* Of a thousand bytes one, then another now and then, would hold it for as long as requests may take. */
+static void test_drain_in_bodies(struct world *w)
+{
+    static const char post[] = "POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 5000\r\n\r\n";
+    struct client c[3]; /* silent, one whose body comes, one whose body does not */
+    char body[5000];
+
+    memset(body, 'b', sizeof(body));
+    world_start(w);
+    clock_fake(clock_us(), clock_wall_us());
+    for (unsigned i = 0; i < ROWS(c); i++) {
+        client_open(w, &c[i]);
+        if (i > 0) {
+            client_send(&c[i], post);
+            client_send_bytes(&c[i], slice_of(body, i == 1 ? 4000 : 1));
+            world_handled(w, i);
+        }
+    }
+    world_settle(w);
+    front_drain(w->front, NULL, NULL);
+    clock_fake(clock_us() + 1000000, clock_wall_us());
+    ok(client_ended(&c[0]) != CLIENT_OPEN, "the drain has looked at who is there");
+    is_double(world_closed(w, "drain"), 1, "bodies are given time");
+    clock_fake(clock_us() + 4000000, clock_wall_us());
+    ok(client_ended(&c[2]) != CLIENT_OPEN, "after 5 s one that drips holds it no longer");
+    ok(world_sink_has(w, "gone(draining)"), "which the proxy is told");
+    is_double(world_closed(w, "drain"), 2, "counted");
+    is_int(c[1].end, CLIENT_OPEN, "one that comes still does");
+    clock_real();
+    for (unsigned i = 0; i < ROWS(c); i++)
+        client_close(&c[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
 static void test_drain_in_answer(struct world *w)
 {
     struct client c;
@@ -671,6 +705,7 @@ static const struct world_story stories[] = {
     {"a tunnel counts", test_tunnel_counts},
     {"drain", test_drain},
     {"drain, unfinished heads", test_drain_unfinished},
+    {"drain in bodies", test_drain_in_bodies},
     {"drain in an answer", test_drain_in_answer},
     {"drain with nobody there", test_drain_nobody},
     {"free while busy", test_free_busy},

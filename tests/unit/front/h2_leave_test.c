@@ -201,12 +201,45 @@ static void test_unread_error(struct kit *k)
     ok(world_empty(&k->w), "over");
 }
 
+static bool one_is_left(void *arg)
+{
+    return front_connections(((struct kit *)arg)->w.front) == 1;
+}
+
+/* A drain waits for the answer beside it; alone a body that does not come holds it for 5 s. */
+static void test_drain_in_body(struct kit *k)
+{
+    struct req *r;
+    int silent = client_raw(&k->w);
+
+    kit_connect(k, false, false);
+    clock_fake(clock_us(), clock_wall_us());
+    k->hold_bodies = true;
+    kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
+    k->hold_bodies = false;
+    r = kit_get(k, "/x");
+    kit_held(k, 2);
+    clock_fake(clock_us() + 5000000, clock_wall_us());
+    front_drain(k->w.front, NULL, NULL);
+    clock_fake(clock_us() + 1000000, clock_wall_us());
+    ok(kit_until(k, one_is_left, k), "the drain has looked at who is there");
+    kit_reply(&k->held[1], 200, "one");
+    ok(kit_closed(k, r) && r->status == 200, "it has waited for the answer");
+    clock_fake(clock_us() + 1000000, clock_wall_us());
+    ok(kit_ended(k), "but not for the body");
+    is_double(world_closed(&k->w, "drain"), 2, "counted");
+    is_int(k->held[0].gone, 1, "the proxy is told");
+    clock_real();
+    close(silent);
+}
+
 static const struct kit_story stories[] = {
     {"takes nothing", test_takes_nothing},
     {"a watch that is not read", test_unread_watch},
     {"a watch that is read", test_read_watch},
     {"an end that is not read", test_unread_goaway},
     {"an error that is not read", test_unread_error},
+    {"drain in a body", test_drain_in_body},
     {"leaves when the timer is due", test_leaves_when_timer_is_due},
 };
 
