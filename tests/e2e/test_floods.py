@@ -137,11 +137,12 @@ def test_hellos(world):
 def test_announced_hellos(world):
     """nine bytes that announce a hello of 128 KB: refused, and no room is made for it"""
     proxy = world.proxies["a"]
-    before = closed(proxy, "handshake")
+    before, refused = closed(proxy, "handshake", "crowded_out"), closed(proxy, "handshake")
     forget_peak(proxy)
     held = peak(proxy)
     crowd.end(crowd.half_open(proxy, SIZE, beginning=b"\x16\x03\x01\x00\x04\x01\x01\xff\x00"))
-    until(lambda: closed(proxy, "handshake") - before >= SIZE // 2, "all that said so to be refused")
+    until(lambda: closed(proxy, "handshake", "crowded_out") - before >= SIZE // 2, "all that said so to be refused, or to make room")
+    check(closed(proxy, "handshake") > refused, "nobody was refused")
     in_bounds(proxy, held + FRESH * FRESH_BYTES, "announced hellos")
     recovers(world, proxy)
 
@@ -149,9 +150,10 @@ def test_announced_hellos(world):
 def test_tickets(world):
     """hellos that offer more sessions than anybody has: refused before a ticket is decrypted"""
     proxy = world.proxies["a"]
-    before = closed(proxy, "handshake")
+    before, refused = closed(proxy, "handshake", "crowded_out"), closed(proxy, "handshake")
     under(world, "tickets", Flood(lambda: crowd.half_open(proxy, SIZE, beginning=crowd.hello_with_tickets(6)), FULL),
-          BASE_BYTES + FRESH * FRESH_BYTES, lambda: closed(proxy, "handshake") - before >= SIZE // 2)
+          BASE_BYTES + FRESH * FRESH_BYTES, lambda: closed(proxy, "handshake", "crowded_out") - before >= SIZE // 2)
+    check(closed(proxy, "handshake") > refused, "nobody was refused")
     with crowd.arrive(proxy, 0) as one:
         one.settimeout(fixture.PATIENCE)
         one.sendall(crowd.hello_with_tickets(5))
