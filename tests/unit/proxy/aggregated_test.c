@@ -3,19 +3,9 @@
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/stream.h"
+#include "unit/proxy/stopping.h"
 #include "unit/proxy/world.h"
 
-#define STOPPING_BODY                                                                                                  \
-    "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"apiserver is "    \
-    "shutting "                                                                                                        \
-    "down\",\"reason\":\"ServiceUnavailable\",\"code\":503}\n\n"
-#define STOPPING                                                                                                       \
-    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nContent-Length: "         \
-    "150\r\n\r\n" STOPPING_BODY
-#define AWAY_BODY "The apiserver is shutting down, please try again later.\n"
-#define AWAY                                                                                                           \
-    "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/plain; charset=utf-8\r\nRetry-After: 5\r\n"                  \
-    "Content-Length: 56\r\n\r\n" AWAY_BODY
 #define STARTING_BODY                                                                                                  \
     "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"the request has " \
     "been made before all known HTTP paths have been installed, please try again\",\"code\":503}"
