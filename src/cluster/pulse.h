@@ -2,10 +2,11 @@
 /*
  * Probes whether a server answers, by requesting its /version twice a second, which also tells its version. A server
  * that dies or hangs is noticed within two seconds, shown to operators, and its discovery polled again; the local one
- * is asked whether it is ready (readiness.h). Routing follows none of these probes: a peer's health (back/health.h) is
- * judged by clients' requests, the local server's by its readiness. Where requests, or polls of its discovery, know
- * better than the last probe, the next one is sent at once. Where a probe is not answered in time, and nothing else was
- * since it was sent, all connections to that server are in doubt (origin_suspect()).
+ * is asked whether it is ready (readiness.h). A peer's health (back/health.h) is judged by clients' requests, the local
+ * server's by its readiness. Where requests, or polls of its discovery, know better than the last probe, the next one
+ * is sent at once. Where a probe is not answered in time, and nothing else was since it was sent, the server hangs, it
+ * seems: its connections are in doubt, and as a peer it is tried last until a byte comes (origin_suspect()). Any other
+ * failure of a probe means nothing for where requests go.
  *
  *   UNKNOWN ──an answer──► ANSWERS ──no answer, or 5xx──► UNREACHABLE ──an answer──► ANSWERS
  */

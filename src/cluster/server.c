@@ -40,7 +40,7 @@ static void say_pulse(struct server *s, const struct pulse_view *v, enum pulse_s
         s->said = *v->says;
 }
 
-/* What is believed and where requests go hangs on nothing that a pulse says: it has those asked who decide that. */
+/* What is believed hangs on nothing that a pulse says: it has those asked who decide that. */
 static void on_pulse(void *arg, enum pulse_state before)
 {
     struct server *s = arg;
