@@ -8,6 +8,7 @@
 #include "http/etag.h"
 #include "http/gzip.h"
 #include "kube/disco_proto.h"
+#include "kube/json_indent.h"
 
 enum { COPY_BYTES = 1 << 20, HASH_BYTES = 1 << 20, GZIP_BYTES = 256 << 10, PARSE_BYTES = 256 << 10 };
 
@@ -213,10 +214,22 @@ static bool keep_gzip(struct documents *d)
     return *slot != NULL;
 }
 
+/* Known from here on, as each request for the laid out form has to say in its head whether it is compressed. */
+static void measure_indented(struct documents *d)
+{
+    struct slice text = d->made[d->shape].body;
+
+    if (text.n > 0 && text.p[text.n - 1] == '\n') /* behind the compact form only */
+        text.n--;
+    d->made[d->shape].long_indented = !is_protobuf(d) && json_indent_is_over(text, DOCUMENTS_GZIP_ABOVE);
+}
+
 static bool step_gzip(struct documents *d)
 {
     struct slice text = d->made[d->shape].body, p;
 
+    if (d->at == 0)
+        measure_indented(d);
     if (text.n <= DOCUMENTS_GZIP_ABOVE) {
         enter(d, STAGE_NEXT);
         return true;

@@ -14,8 +14,9 @@ struct served_documents;
 /* One body. All text lives as long as the documents. */
 struct served_document {
     struct slice body;
-    struct slice gzip; /* level 1; empty when the body is not over 128 KiB */
-    struct slice etag; /* quoted; a document's protobuf form has that of its JSON form, as with kube-apiserver */
+    struct slice gzip;  /* level 1; empty when the body is not over 128 KiB */
+    bool long_indented; /* JSON: over 128 KiB when it is laid out for people (`pretty`) */
+    struct slice etag;  /* quoted; a document's protobuf form has that of its JSON form, as with kube-apiserver */
 };
 
 enum served_shape {

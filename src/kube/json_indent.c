@@ -3,6 +3,8 @@
 
 #include "base/limits.h"
 
+enum { PIECE_BYTES = 16 << 10 };
+
 static void new_line(struct buf *out, size_t depth)
 {
     buf_append_char(out, '\n');
@@ -68,4 +70,21 @@ bool json_indent_some(struct json_indenter *j, size_t most, struct buf *out)
     while (j->rest.n > 0 && !out->failed && j->depth <= LIMIT_DISCOVERY_DEPTH && buf_len(out) - before < most)
         j->rest = slice_from(j->rest, put_part(j, out));
     return !out->failed && j->depth <= LIMIT_DISCOVERY_DEPTH;
+}
+
+bool json_indent_is_over(struct slice compact, size_t n)
+{
+    struct json_indenter j = {.rest = compact};
+    struct buf piece;
+    size_t bytes = compact.n > n ? compact.n : 0;
+    bool good = true;
+
+    buf_init(&piece, compact.n + 2 * PIECE_BYTES); /* one string may be all of it */
+    while (good && bytes <= n && j.rest.n > 0) {
+        buf_reset(&piece);
+        good = json_indent_some(&j, PIECE_BYTES, &piece);
+        bytes += buf_len(&piece);
+    }
+    buf_free(&piece);
+    return good && bytes > n;
 }

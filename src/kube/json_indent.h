@@ -17,4 +17,7 @@ struct json_indenter {
  * exceeds LIMIT_DISCOVERY_DEPTH. */
 bool json_indent_some(struct json_indenter *j, size_t most, struct buf *out);
 
+/* Would it be over n bytes? Lays out no more than it takes to know. False also if it cannot be laid out. */
+bool json_indent_is_over(struct slice compact, size_t n);
+
 #endif

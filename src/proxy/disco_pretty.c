@@ -3,7 +3,6 @@
 
 #include "base/buf.h"
 #include "base/limits.h"
-#include "cluster/documents.h"
 #include "http/gzip.h"
 #include "kube/json_indent.h"
 
@@ -18,23 +17,6 @@ struct disco_pretty {
     struct quota *quota; /* has GZIP_STATE_BYTES for `gzip` */
     bool ended;          /* the last piece has been made */
 };
-
-/* Is the laid out text over the threshold? Lays out no more than it takes to know. */
-static bool is_long(struct disco_pretty *p)
-{
-    struct json_indenter trial = p->indenter;
-    size_t n = p->indenter.rest.n;
-
-    if (n > DOCUMENTS_GZIP_ABOVE)
-        return true;
-    for (n = 0; n <= DOCUMENTS_GZIP_ABOVE && trial.rest.n > 0; n += buf_len(&p->text)) {
-        buf_reset(&p->text);
-        if (!json_indent_some(&trial, PIECE_BYTES, &p->text))
-            return false; /* the first piece will say so */
-    }
-    buf_reset(&p->text);
-    return n > DOCUMENTS_GZIP_ABOVE;
-}
 
 static bool begin_gzip(struct disco_pretty *p, struct quota *quota)
 {
@@ -59,7 +41,7 @@ struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip, struct qu
     buf_init(&p->compressed, GZIP_CEILING);
     buf_charge(&p->text, quota);
     buf_charge(&p->compressed, quota);
-    if (!gzip || !is_long(p) || begin_gzip(p, quota))
+    if (!gzip || begin_gzip(p, quota))
         return p;
     disco_pretty_free(p);
     return NULL;
@@ -75,11 +57,6 @@ void disco_pretty_free(struct disco_pretty *p)
     buf_free(&p->text);
     buf_free(&p->compressed);
     mem_free(p);
-}
-
-bool disco_pretty_gzipped(const struct disco_pretty *p)
-{
-    return p->gzip != NULL;
 }
 
 static bool lay_out(struct disco_pretty *p)

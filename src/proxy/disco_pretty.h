@@ -10,11 +10,9 @@
 struct disco_pretty;
 struct quota;
 
-/* `compact` and `quota` must outlive it; its memory is charged to `quota`. Compresses if `gzip` is set and the whole is
- * over 128 KiB, as kube-apiserver does. NULL when out of memory. */
+/* `compact` and `quota` must outlive it; its memory is charged to `quota`. NULL when out of memory. */
 MEM_CHECK struct disco_pretty *disco_pretty_new(struct slice compact, bool gzip, struct quota *quota);
 void disco_pretty_free(struct disco_pretty *p); /* NULL is fine */
-bool disco_pretty_gzipped(const struct disco_pretty *p);
 /*
  * The next piece, made of about 64 KiB of text, valid until the next call. It may be empty, as the compressor may hold
  * back its output. False when out of memory.

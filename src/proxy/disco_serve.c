@@ -102,15 +102,15 @@ static void send_not_modified(struct job *j, const struct served_document *doc)
 static void send_document(struct job *j, const struct negotiated *n, const struct served_document *doc)
 {
     const struct http_head *request = exchange_request(j->x);
-    bool gzipped = negotiate_gzip(request) && doc->gzip.n > 0, good = true;
+    bool gzip = negotiate_gzip(request), gzipped = gzip && doc->gzip.n > 0, good = true;
     struct http_body body = {HTTP_BODY_CHUNKED, 0};
     struct http_head head;
 
     /* For people with curl or a browser; the entity tag stays that of the compact form, as with kube-apiserver. */
     if (negotiate_pretty(request, n)) {
-        j->pretty = disco_pretty_new(doc->body, negotiate_gzip(request), exchange_quota(j->x));
+        gzipped = gzip && doc->long_indented;
+        j->pretty = disco_pretty_new(doc->body, gzipped, exchange_quota(j->x));
         good = j->pretty != NULL;
-        gzipped = good && disco_pretty_gzipped(j->pretty);
     } else {
         j->document = gzipped ? doc->gzip : doc->body;
         body = (struct http_body){HTTP_BODY_LENGTH, j->document.n};

@@ -55,6 +55,16 @@ static void real_answer(void)
     buf_free(&pretty);
 }
 
+static void lengths(void)
+{
+    static const char compact[] = "[1,{\"a\":\"bc\"}]";
+    size_t whole = sizeof("[\n  1,\n  {\n    \"a\": \"bc\"\n  }\n]") - 1;
+
+    ok(json_indent_is_over(SLICE_LIT(compact), 3), "even the compact form is longer");
+    ok(json_indent_is_over(SLICE_LIT(compact), whole - 1), "longer by a byte");
+    ok(!json_indent_is_over(SLICE_LIT(compact), whole), "not longer");
+}
+
 static const struct {
     const char *name, *compact, *want;
 } rows[] = {
@@ -86,6 +96,7 @@ static void deep(void)
     for (int i = 0; i <= LIMIT_DISCOVERY_DEPTH; i++)
         buf_append_str(&text, "[1,");
     ok(!indent(buf_slice(&text), SIZE_MAX, 1 << 20, &out), "too deep");
+    ok(!json_indent_is_over(buf_slice(&text), buf_len(&text)), "and then of no length");
     buf_free(&text);
     buf_free(&out);
 }
@@ -93,6 +104,7 @@ static void deep(void)
 int main(void)
 {
     real_answer();
+    lengths();
     shapes();
     deep();
     return tap_end();

@@ -249,7 +249,8 @@ void world_know(struct world *w)
         bool json = i < SERVED_JSON_SHAPES;
 
         storage[i] = mem_strdup(!json ? WORLD_PROTOBUF : w->document != NULL ? w->document : world_document());
-        merged[i] = (struct served_document){.body = slice_str(storage[i]), .etag = SLICE_LIT(WORLD_ETAG)};
+        merged[i] = (struct served_document){
+            .body = slice_str(storage[i]), .long_indented = json && w->document_is_long, .etag = SLICE_LIT(WORLD_ETAG)};
     }
     in.documents[SERVED_APIS] = served_documents_new(merged, storage, disco_apis(by_peers ? other : local));
     in.documents[SERVED_CORE] = served_documents_ref(in.documents[SERVED_APIS]);

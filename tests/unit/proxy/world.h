@@ -60,6 +60,7 @@ struct world {
     bool unread_peers;         /* cluster_peers_synced() is not true yet */
     bool short_of_memory;      /* the test's own parts may fail, too */
     const char *document;      /* the merged one; NULL: world_document() */
+    bool document_is_long;     /* when it is laid out */
     const char *local_schemas, *peer_schemas; /* what /openapi/v3 said; NULL: not known */
     const char *peer_host;                    /* of each peer; NULL: its ID */
     bool has_protobuf;                        /* the merged documents are there in protobuf form */
