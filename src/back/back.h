@@ -120,9 +120,8 @@ void origin_unref(struct origin *o); /* the last one closes idle connections; re
 bool origin_same(const struct origin *a, const struct origin *b); /* place, way there, and the very TLS contexts */
 const char *origin_name(const struct origin *o);                  /* opts.server, as in logs and metrics */
 const char *origin_address(const struct origin *o); /* host:port, brackets for IPv6: also the Host field to send */
-/* Passive health (back/health.h): false for a while after failures; then true until a request goes there, the trial. */
-bool origin_healthy(const struct origin *o);
-bool origin_has_cert(const struct origin *o); /* tls_cert was given */
+bool origin_healthy(const struct origin *o);        /* back/health.h: false for a while after failures; then a trial */
+bool origin_has_cert(const struct origin *o);       /* tls_cert was given */
 size_t origin_in_flight(const struct origin *o);
 size_t origin_clients_in_flight(const struct origin *o);               /* without what is our own */
 bool origin_unreachable(const struct origin *o);                       /* the last attempt to connect failed */
@@ -130,6 +129,8 @@ bool origin_loops(const struct origin *o);                             /* opts.l
 const char *origin_ejection(const struct origin *o, uint64_t *for_ms); /* why, how long (or NULL); NULL: it is not */
 /* A question of ours was not answered in time: not healthy until a byte comes, and connections prove that they live. */
 void origin_suspect(struct origin *o);
+/* No answer will come from there: what has none, and was `others`, and may be sent again ends as unanswered. */
+void origin_fail_unanswered(struct origin *o, const char *text);
 /* The retry budget (back/health.h), and that of strangers: asked before what failed here goes elsewhere, and told. */
 bool origin_may_repeat(const struct origin *o, bool stranger);
 void origin_note_repeat(struct origin *o, bool stranger);
@@ -140,8 +141,7 @@ void back_cancel(struct back_request *r);
 /* Body bytes. They go out from the first on_writable on; what is given before is kept, bounded, and rules retries out.
  * False when it is over (on_failed follows). LENGTH: the body is complete with its last byte. */
 bool back_write(struct back_request *r, struct slice data);
-/* True as well while there is no connection yet: on_writable comes. */
-bool back_congested(const struct back_request *r);
+bool back_congested(const struct back_request *r); /* true as well without a connection yet: on_writable comes */
 /* The body is complete (CHUNKED: with trailers or NULL). Too short for its LENGTH: on_failed follows. */
 void back_finish(struct back_request *r, const struct http_head *trailers);
 void back_pause(struct back_request *r); /* stops on_body */

@@ -71,6 +71,14 @@ static void give_up(struct origin *o)
         pool_give_up(o->pools[i]);
 }
 
+void origin_fail_unanswered(struct origin *o, const char *text)
+{
+    for (size_t i = 0; o->back != NULL && i < POOL_KINDS; i++) {
+        pool_fail_unanswered(o->pools[i], text);
+        h2_pool_fail_unanswered(o->pools[i], text);
+    }
+}
+
 static void drop_pools(struct origin *o)
 {
     for (size_t i = 0; i < POOL_KINDS; i++) {

@@ -393,6 +393,30 @@ void request_complete(struct back_request *r, const struct http_head *trailers)
         r->opts.handler->on_end(r->opts.arg, trailers);
 }
 
+/* ---- giving up ---- */
+
+static bool is_live(const struct back_request *r)
+{
+    return r->state == REQUEST_WAITING || r->state == REQUEST_ACTIVE;
+}
+
+void request_fail_unanswered(struct back_request *r, const char *text)
+{
+    if (!is_live(r) || r->answered || r->body_taken || !r->opts.others ||
+        !retry_is_harmless(r->method, r->opts.upgrade || r->opts.once, r->sent))
+        return;
+    leave(r);
+    request_fail(r, BACK_FAIL_UNANSWERED, text);
+}
+
+void line_fail_unanswered(struct line *l, const char *text)
+{
+    for (struct list_node *n = list_first(&l->requests), *next; n != NULL; n = next) {
+        next = list_next(&l->requests, n);
+        request_fail_unanswered(list_entry(n, struct back_request, node), text);
+    }
+}
+
 /* ---- cancelling ---- */
 
 static uint64_t client_of(struct back_request *r)
@@ -487,11 +511,6 @@ static void give_up(struct back_request *r, const char *text)
 {
     leave(r);
     request_fail(r, BACK_FAIL_BODY, text);
-}
-
-static bool is_live(const struct back_request *r)
-{
-    return r->state == REQUEST_WAITING || r->state == REQUEST_ACTIVE;
 }
 
 /* A body too long for that is the price of a rare race: its request is not repeated then. */

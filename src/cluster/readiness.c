@@ -69,12 +69,20 @@ static const char *why_starting(const struct fetch_result *f)
     return etcd_fails(f) ? "its /readyz says that its etcd fails" : "its /readyz has not been good yet";
 }
 
+/* It is no more ready, and what it has been asked waits there with its etcd, or with all of it: for long, perhaps. */
+static void move_unanswered(struct readiness *r, const struct fetch_result *f)
+{
+    if (r->state != READINESS_READY && (f->timed_out || (f->ok && etcd_fails(f))))
+        origin_fail_unanswered(r->origin, r->failure.text);
+}
+
 static void ask(struct readiness *r);
 
 static void on_answer(void *arg, const struct fetch_result *f)
 {
     struct readiness *r = arg;
-    bool again = r->again, slow = f->timed_out && r->state == READINESS_STARTING;
+    bool again = r->again, was_ready = r->state == READINESS_READY;
+    bool slow = f->timed_out && r->state == READINESS_STARTING;
 
     r->fetch = NULL;
     /* Who starts may take long to say that it is not ready yet: it has not gone away again. */
@@ -84,6 +92,8 @@ static void on_answer(void *arg, const struct fetch_result *f)
         set_state(r, READINESS_STARTING, why_starting(f));
     else if (f->ok && !again)
         set_state(r, READINESS_READY, "");
+    if (was_ready)
+        move_unanswered(r, f);
     if (again)
         ask(r);
     else if (r->state != READINESS_READY)
@@ -144,6 +154,7 @@ static void on_looked(void *arg, const struct fetch_result *f)
     if (r->bad_looks < READINESS_BAD_LOOKS)
         return;
     set_state(r, refuses ? READINESS_STARTING : READINESS_UNREACHABLE, refuses ? why_starting(f) : f->failure);
+    move_unanswered(r, f);
     ask(r);
 }
 

@@ -9,8 +9,9 @@
  * A server that came back is STARTING until its /readyz succeeds, however long that answer takes: until then
  * kube-apiserver refuses requests that it will allow a moment later (caches of RBAC and others are not filled). Without
  * its etcd kube-apiserver answers /version, discovery and what it has cached as ever, so no request need fail for a
- * long time, while writes hang. While no request has failed, any other failing check changes nothing: clients are
- * served all the same. If we may not read it (401, 403), or there is none (404), the server counts as ready.
+ * long time, while writes hang; what waits there as it ceases to be READY for that reason, and only reads, is asked of
+ * a peer. While no request has failed, any other failing check changes nothing: clients are served all the same. If we
+ * may not read it (401, 403), or there is none (404), the server counts as ready.
  */
 #ifndef MVPROXY_CLUSTER_READINESS_H
 #define MVPROXY_CLUSTER_READINESS_H

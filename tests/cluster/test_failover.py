@@ -9,6 +9,7 @@ import time
 
 from harness import waiting
 from harness.api import config_map, config_maps, ensure, ensure_namespace, expect, expect_unavailable, remove
+from harness.balancer import Balancer
 from harness.load import Load
 from harness.runner import core, needs
 
@@ -355,3 +356,48 @@ def test_etcd_away(cluster):
         waiting.until(lambda: all(n.direct().get("/readyz").status == 200 for n in cluster.nodes), "servers ready again", 90)
         _await_healed(cluster)
     assert 404 not in load.statuses and load.statuses[200], load
+
+
+OWN_ETCD = 12379  # a port of its own to the one etcd, as a stacked node has a member of its own
+
+
+@contextlib.contextmanager
+def _own_etcd(node):
+    """kube-apiserver there reaches etcd over a connection that can be cut."""
+    flags = node.spec.flags
+    member = Balancer("127.0.0.1", OWN_ETCD, [("127.0.0.1", 2379)])
+    member.start()
+
+    def restart(with_flags):
+        node.apiserver.stop(timeout=5)
+        node.spec.flags = with_flags
+        node.start_apiserver()
+        node.await_apiserver()
+        node.await_mvproxy()
+    try:
+        restart([*flags, "--etcd-servers=https://127.0.0.1:%d" % OWN_ETCD])
+        yield member
+    finally:
+        member.stop()
+        restart(flags)
+
+
+def test_own_etcd_away(cluster):
+    """one server loses its etcd, and all others have theirs: its mvproxy lets a peer answer, until etcd is back"""
+    old = cluster.old
+    with _own_etcd(old) as member, _proxy_with(old, True):
+        waiting.until(lambda: expect(old.proxied().get(LOCAL), 200).header(SERVED_BY) is None, "its own server's answers")
+        with Load(old.proxied, LOCAL) as load, Load(old.proxied, cluster.skew.collection) as skewed:
+            member.stop()
+            waiting.until(lambda: old.proxied().get(LOCAL).header(SERVED_BY) == cluster.new.server_id, "a peer's answers", 60)
+            before = load.statuses[200]
+            waiting.until(lambda: load.statuses[200] > before + 50, "answers without its etcd", 60)
+            # As all its answers must come from there, writes can as well.
+            thing = config_maps("default") + "/without-etcd"
+            expect(old.proxied().request("POST", config_maps("default"), config_map("without-etcd")), 201)
+            remove(old.proxied(), thing)
+            assert old.admin("/readyz")[0] != 200, old.admin("/readyz")
+            member.start()
+            waiting.until(lambda: old.proxied().get(LOCAL).header(SERVED_BY) is None, "its own server's answers again", 90)
+        for one in (load, skewed):
+            assert set(one.statuses) == {200} and not one.broken, (one, one.example)

@@ -129,10 +129,19 @@ def test_starting(world):
 
 
 def test_etcd(world):
-    """its etcd is away: /version, discovery and cached objects are as ever, and peers answer from when /readyz names etcd twice"""
+    """its etcd is away: /version, discovery and cached objects are as ever, and peers answer from when /readyz names etcd twice, what waits included"""
     text = "[+]ping ok\n[-]etcd failed: reason withheld\n[-]etcd-readiness failed: reason withheld\nreadyz check failed\n"
+    stuck = world.sim.fault("hang", server="a", path=MAPS)
+    waiting = []
+    asking = threading.Thread(target=lambda: waiting.append(world.ask("GET", MAPS)))
+    asking.start()
+    until(lambda: world.sim.hits(stuck) == 1, "a request that waits")
     fault = world.sim.fault("status", server="a", path="/readyz", status=500, body=text, contentType="text/plain; charset=utf-8")
     away(world)
+    asking.join(30)
+    check(waiting, "what waited is still waiting")
+    equal((waiting[0].status, bool(served_by(waiting[0]))), (200, True), "its answer")
+    world.sim.heal(stuck)
     equal(world.ask("GET", "/version").status, 200, "/version")
     check(served_by(world.ask("GET", MAPS)), "who answered")
     until(lambda: "its /readyz says that its etcd fails" in fixture.ctl(world, "status")[1], "mvproxyctl to say so")

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "back/loop_token.h"
 #include "base/buf.h"
 #include "base/contract.h"
 #include "base/limits.h"
@@ -58,6 +57,7 @@ struct sim_request {
     bool freed;
     bool answered; /* its head has come */
     bool refused;  /* by the allow rule */
+    bool moves;    /* who asks may ask elsewhere, and nothing is done by it */
     uint64_t connection;
     struct list events;
     struct loop_timer *timer, *timeout;
@@ -254,58 +254,9 @@ void origin_suspect(struct origin *o)
         s->suspected++;
 }
 
-bool origin_loops(const struct origin *o)
-{
-    (void)o; /* nobody here is an mvproxy */
-    return false;
-}
-
-const char *loop_token_of(const struct origin *o, struct slice target)
-{
-    (void)o;
-    (void)target;
-    return "";
-}
-
-bool loop_token_came_back(struct origin *o, struct slice value)
-{
-    (void)o;
-    (void)value;
-    return false;
-}
-
 bool origin_has_cert(const struct origin *o)
 {
     return o->has_cert;
-}
-
-size_t origin_in_flight(const struct origin *o)
-{
-    (void)o;
-    return 0;
-}
-
-size_t origin_clients_in_flight(const struct origin *o)
-{
-    (void)o;
-    return 0;
-}
-
-/* Whoever wants to repeat may. */
-bool origin_may_repeat(const struct origin *o, bool stranger)
-{
-    return o != NULL || stranger;
-}
-
-void origin_note_repeat(struct origin *o, bool stranger)
-{
-    (void)o;
-    (void)stranger;
-}
-
-void origin_note_refused_repeat(struct origin *o)
-{
-    (void)o;
 }
 
 /* A literal address is put to the rule as the real dialler does; names resolve to 10.9.9.9. */
@@ -413,6 +364,29 @@ static struct event *push(struct sim_request *q, enum event_kind kind)
     if (last == NULL)
         arm(q);
     return e;
+}
+
+void origin_fail_unanswered(struct origin *o, const char *text)
+{
+    struct sim_server *s = server_of(o);
+    struct list_node *next;
+
+    (void)text;
+    if (s == NULL)
+        return;
+    s->given_up++;
+    for (struct list_node *n = list_first(&s->open); n != NULL; n = next) {
+        struct sim_request *q = list_entry(n, struct sim_request, node);
+        struct event *e;
+
+        next = list_next(&s->open, n);
+        if (q->back != o->back || q->answered || !q->moves)
+            continue;
+        e = must_zalloc(sizeof(*e));
+        e->kind = EVENT_FAIL;
+        list_push_front(&q->events, &e->node);
+        arm(q);
+    }
 }
 
 static void arrive(struct sim_request *q)
@@ -563,6 +537,7 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     }
     /* A hop shows the certificate only to another mvproxy. */
     r->q.with_cert = o->with_cert || (o->hop && r->q.server != NULL && r->q.server->mvproxy);
+    r->q.moves = o->others && !o->once && !o->upgrade && http_method_is_safe(o->head->method_id);
     launch(&r->q);
     return r;
 }

@@ -246,8 +246,10 @@ static void etcd_goes(const char *check)
     is_state(&w, READINESS_STARTING, "its etcd is away: peers answer");
     ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)) && strstr(reason, "etcd fails") != NULL,
        "so it is not ready: %s", reason);
+    is_int(kube_sim(w.local)->given_up, 1, "and what waits there goes elsewhere");
     sim_run_ms(w.loop, 60000);
     is_state(&w, READINESS_STARTING, "for as long");
+    is_int(kube_sim(w.local)->given_up, 1, "once: whoever asks it now has nobody else");
     kube_fail_check(w.local, NULL);
     sim_run_ms(w.loop, POLLS_MS);
     is_state(&w, READINESS_READY, "it is back");
@@ -265,6 +267,7 @@ static void etcd_hangs(void)
     sim_run_ms(w.loop, READINESS_LOOK_MS * 11 / 10 + READINESS_BAD_LOOKS * READINESS_LOOK_TIMEOUT_MS +
                            READINESS_POLL_MS + SOON_MS);
     is_state(&w, READINESS_UNREACHABLE, "in five seconds: peers answer");
+    is_int(kube_sim(w.local)->given_up, 1, "and what waits there goes elsewhere");
     kube_forbid(w.local, NULL, 0);
     sim_run_ms(w.loop, READINESS_TIMEOUT_MS + POLLS_MS);
     is_state(&w, READINESS_READY, "it is back");
