@@ -167,8 +167,8 @@ static bool has_input(const struct h2_conn *c)
 /* False: closed. */
 static bool take_input(struct h2_conn *c)
 {
-    uint64_t end = clock_us() + INPUT_TURN_US;
-
+    c->look_end_us = clock_us() + INPUT_TURN_US;
+    c->late = false;
     if (c->dear && !c->has_turn) {
         if (has_input(c))
             lifetime_queue(&c->turn);
@@ -200,14 +200,14 @@ static bool take_input(struct h2_conn *c)
             lifetime_queue(&c->turn);
             break;
         }
-        if (clock_us() >= end) {
+        if (clock_us() >= c->look_end_us) {
             c->piece_bytes = c->piece_bytes / 4 > SMALLEST_PIECE ? c->piece_bytes / 4 : SMALLEST_PIECE;
             h2_conn_wake(c);
             break;
         }
         c->piece_bytes = c->piece_bytes * 2 < PIECE_BYTES ? c->piece_bytes * 2 : PIECE_BYTES;
     }
-    c->dear = c->head_bytes >= H2_HEADS_DEAR;
+    c->dear = c->stopped || c->head_bytes >= H2_HEADS_DEAR;
     leave_if_heard(c);
     return true;
 }

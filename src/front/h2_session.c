@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/h2_session.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "front/h2_answer.h"
 #include "front/h2_head.h"
@@ -123,7 +124,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 static bool count_head(struct h2_conn *c, size_t n)
 {
     c->head_bytes += n;
-    c->stopped = c->head_bytes >= (c->has_turn ? H2_HEADS_AT_ONCE : H2_HEADS_DEAR);
+    c->stopped = c->late || c->head_bytes >= (c->has_turn ? H2_HEADS_AT_ONCE : H2_HEADS_DEAR);
     return !c->stopped;
 }
 
@@ -141,12 +142,15 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     return count_head(arg, name_len + value_len) ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
-static void headers_complete(struct h2_stream *st, const nghttp2_frame *frame)
+/* 16 KB may be heads of a thousand requests: those behind what has taken our time wait, from the next one's first field
+ * on, where nghttp2 can be stopped. */
+static void headers_complete(struct h2_conn *c, struct h2_stream *st, const nghttp2_frame *frame)
 {
     bool ended = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
 
     if (frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         h2_request_begin(st, ended);
+        c->late = clock_us() >= c->look_end_us;
     } else if (ended) {
         h2_request_end(st);
     }
@@ -161,7 +165,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *frame, v
     case NGHTTP2_HEADERS:
         c->head_since_ms = 0;
         if (st != NULL)
-            headers_complete(st, frame);
+            headers_complete(c, st, frame);
         break;
     case NGHTTP2_DATA:
         if (st != NULL && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)

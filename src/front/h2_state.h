@@ -121,8 +121,10 @@ struct h2_conn {
     bool of_peer;            /* carries the requests of another mvproxy's clients */
     bool in_session;         /* nghttp2 is at work, and may call us: it must not be asked for anything */
     size_t head_bytes;       /* of heads that were decoded at this look */
-    /* So many that it is read only in its turn; that nghttp2 has stopped inside of a head. This is its turn. */
-    bool dear, stopped, has_turn;
+    uint64_t look_end_us;    /* when it has had its time; what its requests have us do counts */
+    /* So much that it is read only in its turn; that nghttp2 has stopped inside of a head; that a look has taken its
+     * time. This is its turn. */
+    bool dear, stopped, late, has_turn;
 };
 
 /* The one function that changes the state. */

@@ -462,6 +462,36 @@ static void test_dear_heads_in_turns(struct kit *k)
     client_close(&other, STREAM_CLOSE_NOW);
 }
 
+/* A hundred heads in one piece of input, each of which has us do something: they are not begun all at once. */
+static void test_dear_requests_in_turns(struct kit *k)
+{
+    enum { TAKES_US = 300, MOST = 8 }; /* 1 ms of input, and as much again among those that give much to do */
+    unsigned most = 0;
+    struct buf b;
+
+    kit_connect(k, true, false);
+    buf_init(&b, 1 << 20);
+    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    for (unsigned i = 0; i < LIMIT_H2_STREAMS; i++) {
+        unsigned char head[15] = {0, 0, 6, 1, 5, 0, 0, 0, (unsigned char)(2 * i + 1), 0x82, 0x87, 0x84, 0x41, 1, 'h'};
+
+        buf_append(&b, slice_of((const char *)head, sizeof(head)));
+    }
+    clock_fake(clock_us(), clock_wall_us());
+    k->takes_us = TAKES_US;
+    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    for (unsigned turn = 0; turn < 10000 && k->n_held < LIMIT_H2_STREAMS; turn++) {
+        unsigned before = k->n_held;
+
+        loop_run_once(k->w.loop, 20);
+        most = k->n_held - before > most ? k->n_held - before : most;
+    }
+    is_u64(k->n_held, LIMIT_H2_STREAMS, "all requests of a piece of input are begun");
+    ok(most <= MOST, "at most so many in a turn as it has time for (%u)", most);
+    k->takes_us = 0;
+    clock_real();
+}
+
 /* Wherever nghttp2 has to stop inside of one, at its last field as well. */
 static void test_dear_heads_of_all_lengths(struct kit *k)
 {
@@ -532,6 +562,7 @@ static const struct kit_story stories[] = {
     {"dear heads", test_dear_heads},
     {"many dear heads", test_many_dear_heads},
     {"dear heads in turns", test_dear_heads_in_turns},
+    {"dear requests in turns", test_dear_requests_in_turns},
     {"dear heads of all lengths", test_dear_heads_of_all_lengths},
     {"stream limit", test_stream_limit},
 };

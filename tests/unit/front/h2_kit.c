@@ -150,6 +150,8 @@ static void on_request(struct exchange *x, void *arg)
     struct kit *k = arg;
     struct held *h;
 
+    if (k->takes_us > 0)
+        clock_fake(clock_us() + k->takes_us, clock_wall_us());
     if (k->quiet)
         return;
     if (slice_eq(exchange_request(x)->target, SLICE_LIT("/away")))

@@ -49,6 +49,7 @@ struct kit {
     bool for_clients;   /* it says so of the client that x-forwarded-for names, and refuses as it is told */
     bool pause_all;     /* it pauses the bodies */
     bool answer_in_end; /* the sink answers when the body ends */
+    uint64_t takes_us;  /* so much is the clock turned by each request (clock_fake()) */
 
     struct stream *s;
     nghttp2_session *session;
