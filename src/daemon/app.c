@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "daemon/address_wait.h"
 #include "daemon/app_state.h"
+#include "daemon/config_warn.h"
 #include "daemon/drain.h"
 #include "daemon/expiry.h"
 #include "daemon/logging.h"
@@ -285,6 +286,7 @@ int app_run(struct app *a)
     say_listeners(a);
     trust_say_missing(&a->trust, NULL);
     trust_say_suites(a->config);
+    config_warn_log(a->config);
     a->ready_later = (a->held_beats > 0 && a->admin_waits) || a->address_waits[0] != '\0';
     if (!a->ready_later)
         notify_ready(a->notify, "Starting");

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "base/log.h"
 #include "daemon/addresses.h"
 #include "daemon/config_check_self.h"
 #include "daemon/derive.h"
@@ -11,6 +12,8 @@
 #include "net/cidr.h"
 #include "net/own_address.h"
 #include "net/tls_sni.h"
+
+enum { WARNINGS_CEILING = 64 << 10 };
 
 static bool given(const char *s)
 {
@@ -273,18 +276,40 @@ static void without_effect(struct remarks *r)
             remarks_warn(r, options[i], "has no effect without etcd-servers: give them, or take it out");
 }
 
+static void unlikely(struct remarks *r)
+{
+    const struct config *c = r->c;
+
+    without_header(r);
+    trusts_everybody(r);
+    host_bits(r, "trusted-proxies", c->trusted_proxies);
+    host_bits(r, "proxy-protocol-from", c->proxy_protocol_from);
+    host_bits(r, "peer-allowed-cidrs", c->peer_allowed_cidrs);
+    peers(r);
+    identities(r);
+    names(r);
+    without_effect(r);
+}
+
 void config_warn(const struct config *c, struct buf *out)
 {
     struct remarks r = {c, out, true};
 
     lacking(&r);
-    without_header(&r);
-    trusts_everybody(&r);
-    host_bits(&r, "trusted-proxies", c->trusted_proxies);
-    host_bits(&r, "proxy-protocol-from", c->proxy_protocol_from);
-    host_bits(&r, "peer-allowed-cidrs", c->peer_allowed_cidrs);
-    peers(&r);
-    identities(&r);
-    names(&r);
-    without_effect(&r);
+    unlikely(&r);
+}
+
+void config_warn_log(const struct config *c)
+{
+    struct slice prefix = SLICE_LIT("warning: "), rest, line;
+    struct buf text;
+    struct remarks r = {c, &text, true};
+
+    buf_init(&text, WARNINGS_CEILING);
+    unlikely(&r);
+    rest = buf_slice(&text);
+    while (slice_split(&rest, '\n', &line))
+        if (slice_has_prefix(line, prefix))
+            log_warning("The configuration may not be as it is meant", LS("err", slice_from(line, prefix.n)));
+    buf_free(&text);
 }

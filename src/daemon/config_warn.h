@@ -11,5 +11,7 @@
 
 /* Appends "warning: file:line:column: option: what is wrong: what to do" for each. */
 void config_warn(const struct config *c, struct buf *out);
+/* Logs the same, but for certificates that are not given (trust_say_missing()). */
+void config_warn_log(const struct config *c);
 
 #endif

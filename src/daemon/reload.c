@@ -177,6 +177,7 @@ static void finish(struct reload *r, bool ok)
         metric_set(a->config_hash, (double)options_hash(a->config));
         metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
         log_info("Reloaded");
+        config_warn_log(a->config);
         buf_reset(&r->result->errors);
         config_warn(a->config, &r->result->errors);
         changes_add(a->changes, CHANGE_CHANGED, a->hostname, "the configuration was reloaded");

@@ -121,7 +121,8 @@ static void runs(void)
     unsigned port;
 
     (void)close(take_port(&port));
-    (void)snprintf(config, sizeof(config), BASE "control-socket: \"\"\nadmin-bind-address: 127.0.0.1:%u\n", port);
+    (void)snprintf(config, sizeof(config),
+                   BASE "control-socket: \"\"\nadmin-bind-address: 127.0.0.1:%u\ntrusted-proxies: 10.0.0.1/8\n", port);
     hold_signals();
     a = process_start(config);
     is_str(process_told(), "", "nothing is told before it runs");
@@ -139,6 +140,9 @@ static void runs(void)
     is_u64(process_said(config), 1, "where it is watched");
     is_u64(process_said("for=\"mvproxyctl\""), 0, "no control socket");
     is_u64(process_said("\"Peers cannot be used"), 1, "what is lacking");
+    is_u64(process_said("\"The configuration may not be as it is meant\" err=\"mvproxy.yaml:"), 3,
+           "at the start and with each reload: what is valid, and unlikely");
+    is_u64(process_said("10.0.0.1/8 means all of 10.0.0.0/8: write that"), 3, "what to do about it");
     is_u64(process_said("\"Stopped\" why=\"drained\""), 1, "said at the end");
     ok(strncmp(process_told(), "READY=1\nSTATUS=Starting\n", 24) == 0, "ready at once");
     loop_timer_free(run.timer);
