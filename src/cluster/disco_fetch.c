@@ -306,8 +306,7 @@ static void keep_etag(struct half *h, const struct http_head *head)
 
     if (etag.n == 0 || etag.n >= sizeof(h->etag))
         return;
-    memcpy(h->etag, etag.p, etag.n);
-    h->etag[etag.n] = '\0';
+    memcpy(h->etag, etag.p, etag.n); /* before a zero, for there is one answer */
 }
 
 static void on_status(struct half *h, unsigned status)
@@ -375,10 +374,8 @@ struct disco_fetch *disco_fetch_start(const struct disco_fetch_opts *o, disco_fe
 
     if (f == NULL)
         return NULL;
-    f->o = *o;
-    f->o.last = NULL;
-    f->o.core_etag = f->o.apis_etag = SLICE_NONE;
-    f->o.origin = origin_ref(o->origin);
+    f->o = (struct disco_fetch_opts){
+        .api = o->api, .origin = origin_ref(o->origin), .peer = o->peer, .timeout_ms = o->timeout_ms};
     f->last = o->last == NULL ? NULL : disco_ref(o->last);
     f->fn = fn;
     f->arg = arg;

@@ -29,7 +29,6 @@ static void cancel(struct legacy_walk *w)
     fetch_cancel(&w->server);
     for (size_t i = 0; i < PARALLEL; i++)
         fetch_cancel(&w->steps[i].fetch);
-    memset(w->steps, 0, sizeof(w->steps));
 }
 
 static void fails(struct legacy_walk *w, const struct err *err)
