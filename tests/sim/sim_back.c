@@ -254,6 +254,13 @@ void origin_suspect(struct origin *o)
         s->suspected++;
 }
 
+bool origin_loops(const struct origin *o)
+{
+    const struct sim_server *s = server_of((struct origin *)(uintptr_t)o);
+
+    return s != NULL && s->leads_back;
+}
+
 bool origin_has_cert(const struct origin *o)
 {
     return o->has_cert;

@@ -30,6 +30,7 @@ struct sim_server {
     void (*gone)(void *arg, struct sim_request *q);
     void *arg;
     bool mvproxy;        /* and proves it to whom connects */
+    bool leads_back;     /* to the mvproxy that asks it (origin_loops()) */
     uint64_t requests;   /* that arrived */
     uint64_t suspected;  /* times that connections to it were (origin_suspect()) */
     uint64_t given_up;   /* times that no answer was expected of it any more (origin_fail_unanswered()) */

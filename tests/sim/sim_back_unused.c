@@ -3,12 +3,6 @@
 #include "back/back.h"
 #include "back/loop_token.h"
 
-bool origin_loops(const struct origin *o)
-{
-    (void)o; /* nobody here is an mvproxy */
-    return false;
-}
-
 const char *loop_token_of(const struct origin *o, struct slice target)
 {
     (void)o;
