@@ -99,13 +99,15 @@ static void on_readiness(void *arg)
                 : cluster_peers_answer(c) ? ": peers take over what they serve"
                                           : ", and no peer answers for it");
     metric_set(c->metrics.failing_over, ready ? 0 : 1);
+    cluster_doubt_local(c);
     if (s == READINESS_UNREACHABLE)
         pulse_doubt(c->local->pulse);
     /* It may be another version; the pauses before the next attempts have grown while it was away. */
+    if (s != READINESS_UNREACHABLE)
+        refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
     if (!ready)
         return;
     pulse_answered(c->local->pulse, 0);
-    refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
     if (c->leases != NULL)
         leases_retry(c->leases);
     if (c->exclusions != NULL)

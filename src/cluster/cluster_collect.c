@@ -6,6 +6,7 @@
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/peers.h"
+#include "cluster/publish.h"
 #include "cluster/server.h"
 #include "net/loop.h"
 
@@ -113,6 +114,14 @@ static bool is_behind(const struct cluster *c, struct survey *s)
                 : in_time(s, now - c->leases_changed_ms, TIMEOUT_LEASES_READ_MS);
 }
 
+void cluster_doubt_local(struct cluster *c)
+{
+    c->local_trouble_ms = loop_now_ms(c->loop);
+    if (c->local_read)
+        publish_request(c->publish);
+    c->local_read = false;
+}
+
 void cluster_note_leases(struct cluster *c, bool fail)
 {
     uint64_t now = loop_now_ms(c->loop);
@@ -177,7 +186,9 @@ bool cluster_collect(void *arg, struct served_input *in)
     in->local_etag[SERVED_CORE] = refresh_core_etag(c->local->discovery);
     if (c->peers != NULL && !collect_peers(c, in, &s))
         return false;
+    in->peers_read = !s.unknown;
     in->behind = is_behind(c, &s);
+    in->local_read = c->local_read;
     if (s.again_ms > 0)
         loop_timer_set(c->patience, s.again_ms);
     else

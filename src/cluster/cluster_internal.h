@@ -35,6 +35,8 @@ struct cluster {
     struct readiness *readiness; /* without an origin while local-failover or peers are off */
     int64_t own_renew_us;        /* of the own Lease, as it was seen last */
     uint64_t own_seen_ms;        /* when it was seen to change; 0: never */
+    bool local_read;             /* its discovery was read since it was last in trouble */
+    uint64_t local_trouble_ms;   /* when that was */
     bool local_suspect; /* the Leases' watch broke or works again: another process may answer for the local server */
     uint64_t local_connection; /* refresh_connection() at its last good poll */
     /* All NULL while peers are off. */
@@ -87,6 +89,8 @@ void cluster_stop_peer_side(struct cluster *c);
 
 /* ---- cluster_collect.c ---- */
 
+/* The local server goes, comes or is in trouble: what it serves has to be read again before that is known. */
+void cluster_doubt_local(struct cluster *c);
 /* Notes that the Leases can be followed from now on, or cannot (`fail`). */
 void cluster_note_leases(struct cluster *c, bool fail);
 

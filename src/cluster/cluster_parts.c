@@ -36,6 +36,15 @@ static void look_for_restart(struct cluster *c)
         c->local_suspect = false;
 }
 
+/* A poll that began before is of the process before. */
+static void note_local_read(struct cluster *c)
+{
+    if (c->local_read || refresh_started_ms(c->local->discovery) < c->local_trouble_ms)
+        return;
+    c->local_read = true;
+    publish_request(c->publish);
+}
+
 static void on_local_polled(struct cluster *c, bool ok)
 {
     char tag[LEASE_TAG_BYTES];
@@ -46,6 +55,7 @@ static void on_local_polled(struct cluster *c, bool ok)
             front_trust_doubt(c->front_trust);
         return;
     }
+    note_local_read(c);
     look_for_restart(c);
     if (c->o.peers_enabled)
         schemas_poll(c->local->schemas, c->o.local);
@@ -134,6 +144,7 @@ static void on_leases_health(void *arg, const char *why)
     else
         identity_recheck(c->identity);
     c->local_suspect = true;
+    cluster_doubt_local(c);
     cluster_note_leases(c, why != NULL);
     publish_request(c->publish);
     readiness_invalidate(c->readiness);

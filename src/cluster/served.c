@@ -179,7 +179,8 @@ static bool same_lists(const struct served *s, const struct served_input *in)
 bool served_is(const struct served *s, const struct served_input *in)
 {
     return s->is.peers_enabled == in->peers_enabled && (in->local != NULL || s->leases_listed == in->leases_synced) &&
-           s->is.behind == in->behind && s->is.local_refused == in->local_refused && s->is.local == in->local &&
+           s->is.behind == in->behind && s->is.peers_read == in->peers_read && s->is.local_read == in->local_read &&
+           s->is.local_refused == in->local_refused && s->is.local == in->local &&
            s->is.local_schemas == in->local_schemas && s->is.local_release == in->local_release &&
            memcmp(s->is.documents, in->documents, sizeof(s->is.documents)) == 0 &&
            strcmp(s->is.local_id, in->local_id) == 0 &&
@@ -319,14 +320,27 @@ bool served_aggregated(const struct served *s, struct slice group, struct slice 
     return is_among(s->is.aggregated, s->is.n_aggregated, group, version);
 }
 
-bool served_unknown_peer(const struct served *s)
+bool served_peers_read(const struct served *s)
 {
-    if (s->is.behind)
-        return true;
+    return s->is.peers_read;
+}
+
+bool served_local_read(const struct served *s)
+{
+    return s->is.local_read;
+}
+
+bool served_pending(const struct served *s)
+{
     for (size_t i = 0; i < s->is.n_peers; i++)
         if (s->is.peers[i].pending)
             return true;
     return false;
+}
+
+bool served_unknown_peer(const struct served *s)
+{
+    return s->is.behind || served_pending(s);
 }
 
 static bool names(const struct disco *d, struct slice group, struct slice version)

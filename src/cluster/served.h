@@ -54,7 +54,9 @@ struct served_input {
     uint64_t local_release;
     const struct served_peer *peers;
     size_t n_peers;
-    bool behind; /* the Leases could not be followed until a moment ago, so there may be peers that are not known */
+    bool peers_read; /* what each of them serves is known of its present process */
+    bool behind;     /* the Leases could not be followed until a moment ago, so there may be peers that are not known */
+    bool local_read; /* the local server was read since it was last in trouble, so `local` is of its present process */
     const struct slice *excluded; /* "group/version" of CRDs and aggregated APIs, now or until 5 minutes ago */
     size_t n_excluded;
     const struct slice *aggregated; /* of these, what an APIService with a service names now */
@@ -113,6 +115,10 @@ uint64_t served_local_release(const struct served *s);
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
 /* Whether another program answers for it, by way of every kube-apiserver. */
 bool served_aggregated(const struct served *s, struct slice group, struct slice version);
+/* As of the input. */
+bool served_peers_read(const struct served *s);
+bool served_local_read(const struct served *s);
+bool served_pending(const struct served *s); /* some peer is */
 /* Some peer's discovery is expected in a moment (`pending`), or peers may be missing (`behind`): whatever nobody else
  * serves may be theirs. Row 11 of the routing table. */
 bool served_unknown_peer(const struct served *s);

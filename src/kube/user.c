@@ -81,7 +81,7 @@ enum user_field user_header_field(const struct user_headers *h, struct slice nam
 bool user_header_is_identity(const struct user_headers *h, struct slice name)
 {
     static const struct slice marks[] = {SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT(USER_MARK_PROXIED),
-                                         SLICE_LIT(USER_IF_READY)};
+                                         SLICE_LIT(USER_IF_READY), SLICE_LIT(USER_MAY_DENY)};
 
     return user_header_field(h, name) != USER_FIELD_NONE ||
            any_eq(slice_trim(name), marks, sizeof(marks) / sizeof(marks[0]));

@@ -32,6 +32,8 @@ struct user_headers {
 #define USER_MARK_PROXIED "x-kubernetes-peer-proxied"        /* kube-apiserver's name */
 /* On requests with a loop mark: answer 503 instead of sending it to a server that is only starting. */
 #define USER_IF_READY "X-Mvproxy-If-Ready"
+/* Likewise: if no server has what is asked for, and none may have it, answer what your server says to it. */
+#define USER_MAY_DENY "X-Mvproxy-May-Deny"
 /* On answers to such requests of verified front proxies: an mvproxy answers; the value is the ID of its server. */
 #define USER_HOP "X-Mvproxy-Hop"
 /* With it, on answers to non-resource requests: the version of mvproxy. */

@@ -15,7 +15,8 @@ bool alternatives_body_gone(const struct job *j)
 bool alternatives_local_left(const struct job *j)
 {
     return j->stage == JOB_STAGE_READY_PEERS && !j->local_tried &&
-           (j->route.row == ROUTE_ROW_NEWEST || j->route.row == ROUTE_ROW_LOCAL_FAILOVER);
+           (j->route.row == ROUTE_ROW_NEWEST || j->route.row == ROUTE_ROW_LOCAL_FAILOVER ||
+            (j->route.unserved && !j->route.untold));
 }
 
 bool alternatives_starting_left(const struct job *j)

@@ -115,6 +115,19 @@ bool answer_is_not_read(const struct http_head *head)
     return head->status == 503 || head->status == 429;
 }
 
+/*
+ * Of what nobody is known to serve: an mvproxy says so of all servers, or the last peer of its own. What custom
+ * resources there are servers learn one after the other, so each has to deny them.
+ */
+static bool is_last_word(const struct job *j, const struct http_head *head)
+{
+    if (!j->route.unserved || j->peer == NULL)
+        return false;
+    if (!is_excluded(j) && http_head_find_name(head, SLICE_LIT(REWRITE_UNSERVED)) != NULL)
+        return true;
+    return !j->route.untold && j->denied + 1 == j->route.n_candidates;
+}
+
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body)
 {
     enum denial d = judge_head(j, head, body);
@@ -125,7 +138,7 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
         return DENIAL_NONE;
     if (answer_is_not_read(head))
         return j->peer != NULL || alternatives_may_pass_on(j) ? d : DENIAL_NONE;
-    if (is_final(j) || has_no_route(j))
+    if (is_final(j) || has_no_route(j) || is_last_word(j, head))
         return DENIAL_NONE;
     /* There is nowhere else to go: every server has it, or none. */
     if (j->peer == NULL && is_excluded(j))

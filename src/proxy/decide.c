@@ -14,6 +14,7 @@ static void ask_router(struct job *j, bool local_failed)
         .info = &j->info,
         .get_or_head = method == HTTP_GET || method == HTTP_HEAD,
         .rerouted = j->authn.rerouted,
+        .may_deny = http_head_find_name(exchange_request(j->x), SLICE_LIT(USER_MAY_DENY)) != NULL,
         .refreshed = j->refreshed,
         .newest = j->config->newest,
         .failover = cluster_fails_over(j->proxy->cluster),
@@ -39,7 +40,7 @@ bool decide_fail_over(struct job *j)
     struct route before = j->route;
 
     ask_router(j, true);
-    if (j->route.row == ROUTE_ROW_LOCAL_FAILOVER)
+    if (j->route.row == ROUTE_ROW_LOCAL_FAILOVER || j->route.unserved)
         return true;
     j->route = before;
     return false;

@@ -284,6 +284,9 @@ static const char *why_there(const struct proxy *p, const struct explain_query *
 {
     if (q->no_peers != NULL && misses_peers(r->row))
         return "The local server does not serve it, and peers cannot be asked.";
+    if (r->unserved)
+        return "No server is known to serve it, and the local one cannot say so now: live peers are asked, and it is "
+               "404 if they deny it.";
     if (r->action == ROUTE_HEAL && r->n_candidates > 0)
         return "The local server does not answer or only starts, and a live peer answers about discovery and schemas.";
     if (r->action == ROUTE_DISCOVERY && r->n_candidates > 0 && !p->config->legacy_discovery)

@@ -19,7 +19,7 @@ static const struct back_handler *handler(void); /* of what comes back: at the e
 static void send_to(struct job *j, const struct served_peer *peer)
 {
     bool if_ready = peer != NULL && j->stage == JOB_STAGE_READY_PEERS &&
-                    (j->route.row == ROUTE_ROW_LOCAL_FAILOVER || j->route.row == ROUTE_ROW_NEWEST);
+                    (j->route.row == ROUTE_ROW_LOCAL_FAILOVER || j->route.row == ROUTE_ROW_NEWEST || j->route.unserved);
 
     if (!relay_rewrite(j, peer, if_ready))
         return;
@@ -86,7 +86,7 @@ void forward_peers(struct job *j)
 /* The server that had it has not read it, or may have and it does no harm. */
 static bool send_elsewhere(struct job *j, const char *why)
 {
-    if (j->peer != NULL || j->route.row == ROUTE_ROW_LOCAL_FAILOVER)
+    if (j->peer != NULL || j->route.row == ROUTE_ROW_LOCAL_FAILOVER || j->route.unserved)
         return try_next(j, why);
     if (!decide_fail_over(j))
         return false;
@@ -103,8 +103,9 @@ static void next_or_none(struct job *j, bool again, const char *why)
 {
     if (again && try_next(j, why))
         return;
-    j->route.row = ROUTE_ROW_PEERS_FAILED;
-    job_refuse(j, 503, STATUS_PROXY_FAILED);
+    if (!j->route.unserved)
+        j->route.row = ROUTE_ROW_PEERS_FAILED;
+    job_refuse(j, 503, j->route.unserved ? STATUS_PEER_UNKNOWN : STATUS_PROXY_FAILED);
 }
 
 static void peer_denies(struct job *j)
@@ -112,8 +113,12 @@ static void peer_denies(struct job *j)
     struct gvr gvr = reqinfo_gvr(&j->info);
 
     job_drop_back(j);
-    cluster_disbelieved(j->proxy->cluster, j->peer->host, &gvr);
-    cluster_peer_suspect(j->proxy->cluster, j->peer->id);
+    if (j->route.unserved) {
+        j->denied++;
+    } else {
+        cluster_disbelieved(j->proxy->cluster, j->peer->host, &gvr);
+        cluster_peer_suspect(j->proxy->cluster, j->peer->id);
+    }
     next_or_none(j, !alternatives_body_gone(j), "peer-not-found");
 }
 
@@ -149,7 +154,8 @@ static void note_answer(const struct job *j, unsigned status)
         cluster_server_answered(j->proxy->cluster, j->peer == NULL ? NULL : j->peer->id, j->sent_ms);
     if (j->peer == NULL)
         return;
-    if (status == 404 || status == 503)
+    /* What it serves is another than is known, or may be. */
+    if (status == 404 || status == 503 || j->route.unserved)
         cluster_peer_missed(j->proxy->cluster, j->peer->id);
     else
         cluster_peer_answered(j->proxy->cluster, j->peer->id);
@@ -305,7 +311,7 @@ static const char *failure_message(const struct job *j, const struct back_failur
 
 static void refuse_failed(struct job *j, const struct back_failure_info *f)
 {
-    if (j->peer != NULL && j->route.row != ROUTE_ROW_LOCAL_FAILOVER)
+    if (j->peer != NULL && j->route.row != ROUTE_ROW_LOCAL_FAILOVER && !j->route.unserved)
         j->route.row = ROUTE_ROW_PEERS_FAILED;
     if (f->why == BACK_FAIL_LOOP)
         job_refuse_loop(j);
@@ -339,7 +345,8 @@ static void note_server_failed(const struct job *j, const struct back_failure_in
             cluster_local_failed(j->proxy->cluster, f->why != BACK_FAIL_UNANSWERED);
     } else if (f->why != BACK_FAIL_CLIENT) {
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
-        request_metrics_peer_error(j->proxy->request_metrics, PEER_ERROR_PROXY_TRANSPORT, &j->info);
+        if (!j->route.unserved) /* of names that some server has */
+            request_metrics_peer_error(j->proxy->request_metrics, PEER_ERROR_PROXY_TRANSPORT, &j->info);
     }
 }
 

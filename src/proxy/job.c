@@ -127,7 +127,7 @@ static void account(struct job *j)
     job_note_asker(j);
     if (!is_pulse(j))
         traffic_add(&j->proxy->traffic, clock_ms(), j->route.row, j->summary.status);
-    if (j->summary.attempts > 0 && j->peer != NULL)
+    if (j->summary.attempts > 0 && j->peer != NULL && !j->route.unserved) /* else its names may be anything */
         request_metrics_rerouted(j->proxy->request_metrics, j->summary.status, &j->info);
     /* By which of its two ways kube-apiserver tells the scope matters only here. */
     j->summary.custom = j->info.name_selected && served_excluded(j->served, j->info.group, j->info.version);

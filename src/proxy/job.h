@@ -61,7 +61,7 @@ struct job {
     struct origin *target;          /* referenced while a request is under way */
     uint64_t sent_ms, bearer;       /* when that was sent, by the loop's clock; back_bearer() of who is passed on */
     const struct served_peer *peer; /* NULL: local */
-    size_t next_candidate;
+    size_t next_candidate, denied;  /* of the candidates; how many of them denied what nobody is known to serve */
     enum job_stage stage;
     bool local_tried;          /* the local server was tried and failed before the route went to peers */
     bool peers_starting;       /* a candidate answered that it is only starting */

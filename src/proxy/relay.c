@@ -46,6 +46,7 @@ bool relay_rewrite(struct job *j, const struct served_peer *to, bool if_ready)
         .believes_client = job_believes_client(j),
         .upgrade = exchange_wants_upgrade(j->x),
         .if_ready = if_ready,
+        .may_deny = to != NULL && j->route.unserved,
         .may_send_on = !served_peers_enabled(j->served),
     };
 
@@ -230,6 +231,7 @@ bool relay_head(struct job *j, const struct http_head *head, struct http_body bo
         .served_by = j->peer != NULL ? j->peer->id : NULL,
         .hop = j->authn.rerouted ? served_local_id(j->served) : NULL,
         .version = j->authn.rerouted && !j->info.is_resource ? j->config->version : NULL,
+        .unserved = j->authn.rerouted && j->route.row == ROUTE_ROW_NOBODY,
         .warning = is_of_older(j) ? WARNING_OLDER : NULL,
     };
     struct http_head out;

@@ -5,7 +5,7 @@
 #include "http/hop.h"
 
 enum {
-    OWN_FIELDS = 8,  /* Host, X-Forwarded-For, two marks, Upgrade */
+    OWN_FIELDS = 9,  /* Host, X-Forwarded-For, two marks, two conditions, Upgrade */
     USER_FIELDS = 2, /* name and uid */
 };
 
@@ -79,6 +79,8 @@ static bool add_marks(const struct rewrite_in *in, struct arena *a, struct http_
         return false;
     if (in->if_ready && !http_head_add(out, a, SLICE_LIT(USER_IF_READY), SLICE_LIT("true")))
         return false;
+    if (in->may_deny && !http_head_add(out, a, SLICE_LIT(USER_MAY_DENY), SLICE_LIT("true")))
+        return false;
     return in->target != REWRITE_PEER || http_head_add(out, a, SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT("true"));
 }
 
@@ -149,7 +151,7 @@ static void drop_own_names(struct http_head *h)
 bool rewrite_response(const struct http_head *in, const struct rewrite_origin *from, struct arena *a,
                       struct http_head *out)
 {
-    if (!http_head_init(out, a, in->n_fields + 5) || !hop_copy(in, out, a))
+    if (!http_head_init(out, a, in->n_fields + 6) || !hop_copy(in, out, a))
         return false;
     drop_own_names(out);
     out->status = in->status;
@@ -163,5 +165,6 @@ bool rewrite_response(const struct http_head *in, const struct rewrite_origin *f
     return (from->served_by == NULL ||
             http_head_add(out, a, SLICE_LIT(REWRITE_SERVED_BY), slice_str(from->served_by))) &&
            (from->hop == NULL || http_head_add(out, a, SLICE_LIT(REWRITE_HOP), slice_str(from->hop))) &&
-           (from->version == NULL || http_head_add(out, a, SLICE_LIT(USER_HOP_VERSION), slice_str(from->version)));
+           (from->version == NULL || http_head_add(out, a, SLICE_LIT(USER_HOP_VERSION), slice_str(from->version))) &&
+           (!from->unserved || http_head_add(out, a, SLICE_LIT(REWRITE_UNSERVED), SLICE_LIT("true")));
 }

@@ -33,6 +33,7 @@ struct rewrite_in {
     bool believes_client; /* its X-Forwarded-For counts: it is a peer, or a trusted proxy */
     bool upgrade;         /* keep the Upgrade field */
     bool if_ready;        /* the peer's mvproxy is asked to refuse if its server is only starting */
+    bool may_deny;        /* and to deny what no server has */
     bool may_send_on;     /* the local server may send it to a peer, unless a peer sent it: mvproxy does not reroute */
 };
 
@@ -51,6 +52,7 @@ struct rewrite_origin {
     const char *warning;   /* a warn-text without quotes: Warning: 299 - "..." */
     const char *hop;       /* our own server ID, on answers to a peer */
     const char *version;   /* our version, likewise */
+    bool unserved;         /* as far as we know, no server has it */
 };
 
 /* The response's end-to-end fields for the client. False when out of memory. */
@@ -70,5 +72,7 @@ MEM_CHECK bool rewrite_response(const struct http_head *in, const struct rewrite
  * the answers of servers, so that only an mvproxy can say so.
  */
 #define REWRITE_TRY_ANOTHER "X-Mvproxy-Try-Another"
+/* On the answer of an mvproxy's server to a peer's request with USER_MAY_DENY: no server has it. Likewise. */
+#define REWRITE_UNSERVED "X-Mvproxy-Unserved"
 
 #endif

@@ -89,6 +89,7 @@ struct subject {
     struct slice group, version; /* "": not of one */
     bool but_verb;               /* of servers that have the resource without the verb */
     bool any;                    /* of servers that have the group/version, whatever they list of it */
+    bool everybody;              /* of all that are known */
 };
 
 static bool has_schema(const struct schema_index *x, const struct subject *what)
@@ -112,6 +113,8 @@ static bool serves(const struct route_query *q, const struct subject *what, size
 
     if (what->schemas)
         return has_schema(p->schemas, what);
+    if (what->everybody)
+        return p->discovery_known;
     a = served_by_peer(q->served, peer, &gvr, q->info->subresource, verb_to_ask(q->info));
     note_answer(out, a);
     if (what->any)
@@ -225,6 +228,49 @@ bool route_nobody_else(const struct served *s, const struct reqinfo *info)
     return served_excluded(s, info->group, info->version) || !somebody_may(s, info->group, info->version);
 }
 
+static bool is_away(const struct route_query *q)
+{
+    return q->failover && !q->rerouted && (q->local_failed || q->local_state != READINESS_READY);
+}
+
+/* All live peers that were read, and that can be asked. */
+static size_t count_live(const struct served *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < served_n_peers(s); i++)
+        n += served_peer_at(s, i)->life == SERVED_LIVE && served_peer_at(s, i)->discovery_known;
+    return n;
+}
+
+/*
+ * Nobody is known to have it, and the local server cannot say so: it is away, or (`untold`) who else there is can be
+ * read elsewhere only. So live peers say it, each of its own server, and an mvproxy of all that it knows of. Not for a
+ * local server that is back and may have what it had not: that is read in a moment.
+ */
+static bool asks_peers(const struct route_query *q, bool untold, struct route *out)
+{
+    struct survey s;
+
+    if (!q->failover || q->rerouted || q->local_unread || (!untold && !is_away(q)) ||
+        (q->local_state != READINESS_UNREACHABLE && !served_local_read(q->served)))
+        return false;
+    s = survey_peers(q, &(struct subject){.everybody = true}, (struct conditions){.live = true}, out);
+    if (out->n_candidates == 0)
+        return false;
+    shuffle_candidates(q, &s, out);
+    decide(out, ROUTE_PEER, ROUTE_ROW_NOBODY);
+    out->unserved = true;
+    out->untold = untold || out->n_candidates < count_live(q->served);
+    return true;
+}
+
+/* It may be somebody's, but of whom we know it is nobody's: who came while the Leases are not followed may have it. */
+static bool only_newcomers_may(const struct served *s, const struct subject *what)
+{
+    return !served_pending(s) && (served_peers_read(s) || !served_undiscovered(s, what->group, what->version));
+}
+
 /* Rows 8 and 9. False: it is no known peer's. */
 static bool goes_to_peer(const struct route_query *q, const struct subject *what, struct route *out)
 {
@@ -256,23 +302,21 @@ static void decide_among_peers(const struct route_query *q, const struct subject
         return;
     }
     if (served_excluded(q->served, what->group, what->version)) {
-        decide(out, ROUTE_LOCAL, ROUTE_ROW_EXCLUDED);
+        if (!asks_peers(q, false, out))
+            decide(out, ROUTE_LOCAL, ROUTE_ROW_EXCLUDED);
         return;
     }
     if (goes_to_peer(q, what, out))
         return;
-    if (somebody_may(q->served, what->group, what->version))
+    if (!somebody_may(q->served, what->group, what->version)) {
+        if (!lacks_verb_elsewhere(q, what, out) && !asks_peers(q, false, out))
+            decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
+    } else if (!only_newcomers_may(q->served, what) || !asks_peers(q, true, out)) {
         refuse(out, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN);
-    else if (!lacks_verb_elsewhere(q, what, out))
-        decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
+    }
 }
 
 #define SCHEMAS "/openapi/v3"
-
-static bool is_away(const struct route_query *q)
-{
-    return q->failover && !q->rerouted && (q->local_failed || q->local_state != READINESS_READY);
-}
 
 static const char *why_not_local(const struct route_query *q)
 {
@@ -424,7 +468,7 @@ static void decide_rerouted(const struct route_query *q, enum disco_answer local
         decide(out, ROUTE_LOCAL, ROUTE_ROW_REROUTED);
     else if (!q->refreshed)
         decide(out, ROUTE_REFRESH, ROUTE_ROW_REROUTED);
-    else if (local != DISCO_NO_RESOURCE && route_nobody_else(q->served, q->info))
+    else if ((local != DISCO_NO_RESOURCE || q->may_deny) && route_nobody_else(q->served, q->info))
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
     else
         refuse(out, ROUTE_ROW_REROUTED, STATUS_REROUTED);
@@ -501,8 +545,9 @@ static void add_lapsed(const struct route_query *q, const struct subject *what, 
 /*
  * Row 5a. Not for what the local server lacks: that is a peer's anyway. Custom resources and aggregated APIs are every
  * server's, out of the same etcd, so a peer that lists them may serve them; of an aggregated API, a peer that lists the
- * group/version. The local server is also where Leases are read: of who had lapsed before, nobody can tell us that he
- * is back, and of who is live, that he has lapsed. An outlier is not waited for.
+ * group/version. What none of them lists any more was deleted meanwhile, if they say so. The local server is also where
+ * Leases are read: of who had lapsed before, nobody can tell us that he is back, and of who is live, that he has
+ * lapsed. An outlier is not waited for.
  */
 static bool fails_over(const struct route_query *q, enum disco_answer local, struct route *out)
 {
@@ -520,7 +565,8 @@ static bool fails_over(const struct route_query *q, enum disco_answer local, str
     if (local == DISCO_SERVED || what.any)
         add_lapsed(q, &what, out);
     if (out->n_candidates == 0)
-        return false;
+        return local == DISCO_SERVED && served_excluded(q->served, info->group, info->version) &&
+               asks_peers(q, false, out);
     fail_over(q, out);
     return true;
 }

@@ -45,6 +45,7 @@ struct route_query {
     const struct reqinfo *info;
     bool get_or_head;  /* the HTTP method; with any other, non-resource requests go to the local server */
     bool rerouted;     /* a peer sent it */
+    bool may_deny;     /* and relays the local server's denial if we know that nobody has it */
     bool refreshed;    /* local discovery was polled for this request */
     bool newest;       /* skewed-resources: newest */
     bool failover;     /* local-failover is on */
@@ -62,9 +63,12 @@ struct route_query {
 struct route {
     enum route_action action;
     enum route_row row;
-    const char *message;    /* ROUTE_REFUSE: for the Status */
-    const char *reason;     /* 5a: "unreachable", "starting", "failed"; else NULL. Static */
-    bool older;             /* newer servers than the local one have it: an answer of the local one gets a Warning */
+    const char *message; /* ROUTE_REFUSE: for the Status */
+    const char *reason;  /* 5a: "unreachable", "starting", "failed"; else NULL. Static */
+    bool
+        unserved; /* ROUTE_PEER: nobody is known to serve it, and what the candidates, all live peers, deny is denied */
+    bool untold;  /* with it: one of them has to know who there is, since the Leases are not read here */
+    bool older;   /* newer servers than the local one have it: an answer of the local one gets a Warning */
     uint64_t release;       /* 5a, if schemas differ: answers of peers older than this get one; 0: none */
     bool local_miss;        /* the local server's discovery lacks it: to be polled again */
     bool known_resource;    /* some server serves group/version/resource: safe as a metric label */

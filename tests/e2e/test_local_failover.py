@@ -48,17 +48,38 @@ def served_by(answer):
     return answer.header("X-Mvproxy-Served-By")
 
 
+NOTHING = ("/apis/foo.example.com/v1/bars", "/apis/apps/v1/foos", "/api/v1/foos", "/apis/apps/v1/namespaces/default/deployments/x/foo")
+
+
 def test_unknown(world):
-    """who has come since the Leases could not be read is not known: what nobody has may be his, and the answer says why"""
+    """what no server has is 404 while the local one is away and when it comes back: the others know who there is"""
+    seen = set()
     world.sim.kill_server("a")
     away(world)
+    for path in NOTHING:
+        answer = world.ask("GET", path)
+        equal((path, answer.status), (path, 404), answer)
+        equal(world.ask("POST", path, {"metadata": {"name": "x"}}).status, 404, "POST " + path)
+    world.sim.start_server("a", **{"starts-unready": False})
 
-    def held_back():
-        answer = world.ask("GET", "/apis/foo.example.com/v1/bars")
-        return answer.status == 503 and "or the Leases that name the peers, cannot be read now" in answer.json()["message"]
+    def is_back():
+        seen.update((path, world.ask("GET", path).status) for path in NOTHING)
+        return world.proxies["a"].metric(GONE) == 0
 
-    until(held_back, "it to be said")
-    back(world)
+    until(is_back, "a to be ready")
+    for _ in range(20):
+        is_back()
+    equal({status for _, status in seen}, {404}, seen)
+
+
+def test_unknown_to_all(world):
+    """who has come since the Leases could not be read is not known if no other server can say so either"""
+    for name in "abc":
+        world.sim.kill_server(name)
+    away(world)
+    until(lambda: world.ask("GET", NOTHING[0]).status == 503, "it to be held back")
+    for name in "abc":
+        back(world, name)
 
 
 def test_killed(world):

@@ -6,10 +6,10 @@
  *   fleet_test --tell S          one, step by step
  *
  * After every answer: no 404 for what a server has that is up or only away; no 503 where an answer could be had, also
- * while the node's own server is away; nobody answers for what he has not; no write twice; every request ends. Before
- * every step: nothing that a server has, which was read and is up or only away, is missing in a merged document. When
- * all is well again: the same document everywhere, of what all have, two seconds after the last change, and 404 for
- * what nobody has.
+ * while the node's own server is away, nor then for what nobody has, if all others say so; nobody answers for what he
+ * has not; no write twice; every request ends. Before every step: nothing that a server has, which was read and is up
+ * or only away, is missing in a merged document. When all is well again: the same document everywhere, of what all
+ * have, two seconds after the last change, and 404 for what nobody has.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,8 +30,8 @@ enum {
        etcd; from 17 on there are two to four nodes, and servers that keep their holder or have no Lease, or that
        of 1.26; from 18 on servers are asked each second whether they are there, as the daemon asks, which is no step;
        from 19 on mvproxies also end as by SIGTERM, are reloaded without peers, servers hang, clocks are set, and Leases
-       are forged. */
-    KINDS = 19,
+       are forged; from 20 on clients ask for what nobody has. */
+    KINDS = 20,
     STEP_KINDS = 21,
     CLOCK_SET_S = 30, /* back or forth, at most */
     OPEN_MAX = 20,    /* requests of one mvproxy when all is well: what it watches, and what it asks just now */
@@ -427,6 +427,13 @@ static void step(struct schedule *s)
     }
 }
 
+static uint64_t draw_thing(struct schedule *s)
+{
+    bool nothing = s->kinds > 19 && schedule_dice(s, 4) == 0;
+
+    return nothing ? N_THINGS + schedule_dice(s, N_NOTHINGS) : schedule_dice(s, N_THINGS);
+}
+
 /* Time passes, with a question to somebody every now and then. */
 static void ask_now_and_then(struct schedule *s, uint64_t ms, uint64_t pause_ms)
 {
@@ -437,7 +444,7 @@ static void ask_now_and_then(struct schedule *s, uint64_t ms, uint64_t pause_ms)
         if (fleet_etcd(s->fleet) != NULL && etcd_is_in_trouble(s))
             note_etcd(s, true);
         unsigned node = (unsigned)schedule_dice(s, s->nodes);
-        struct gvr g = schedule_gvr(schedule_dice(s, N_THINGS));
+        struct gvr g = schedule_gvr(draw_thing(s));
 
         next = 1 + schedule_dice(s, pause_ms);
         if (fleet_proxy_up(s->fleet, node) > 0)
@@ -573,7 +580,8 @@ static bool run(uint64_t number, unsigned kinds, bool tell, uint64_t *digest)
     if (fleet_free(s.fleet) > 0)
         schedule_broken(&s, "see above");
     if (tell)
-        diag("%u questions, %u not answered with 200, %u lines of documents", s.asked, s.refused, s.listed);
+        diag("%u questions, %u not answered with 200, %u of nothing while a server is away, %u lines of documents",
+             s.asked, s.refused, s.denied, s.listed);
     if (digest != NULL)
         *digest = s.digest;
     return !s.failed;

@@ -141,6 +141,34 @@ static void nobodys_verb(void)
     world_close(&w);
 }
 
+/* Another one of us, whose own server is away, asks whether anybody has it: we know who there is. */
+static void asked_whether_anybody(bool known)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.front_tls = server_ctx(false);
+    w.client_tls = client_ctx("front-proxy-client", false);
+    w.peers_without_jobs = 1;
+    w.behind = !known;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS MARKED "X-Mvproxy-If-Ready: true\r\nX-Mvproxy-May-Deny: true\r\n\r\n");
+    ok(until(&w, world_waiting(&w)), "not served as far as we know: looks again");
+    world_refreshed(&w);
+    if (known) {
+        ok(has(conn(&w.local, 0), "GET " JOBS) && !got(&w.local.conns[0], "X-Mvproxy"), "the local server is asked");
+        say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno");
+        ok(has(c, "HTTP/1.1 404 ") && got(c, "X-Mvproxy-Unserved: true\r\n"), "its denial is said to be everybody's");
+    } else {
+        ok(has(c, "HTTP/1.1 503 ") && got(c, "X-Mvproxy-Try-Another: true\r\n"), "another one may know");
+        is_u64(w.local.n_conns, 0, "who is there is not known here");
+    }
+    is_u64(w.peers[0].n_conns, 0, "never sent on again");
+    world_close(&w);
+}
+
 static void mark_of_anybody(void)
 {
     struct world w;
@@ -187,6 +215,8 @@ int main(void)
     denied_here(false, 401);
     denied_here(false, 0);
     nobodys_verb();
+    asked_whether_anybody(true);
+    asked_whether_anybody(false);
     mark_of_anybody();
     return tap_end();
 }

@@ -178,7 +178,8 @@ static void aggregated(struct disco *with, struct disco *without)
         {"L", true, true, false, ROUTE_ROW_LOCAL_FAILOVER, 1, "a live peer that lists the group/version"},
         {"L", false, true, false, ROUTE_ROW_LOCAL_FAILOVER, 1, "even if the local one does not yet"},
         {"L G", true, true, false, ROUTE_ROW_LOCAL_FAILOVER, 2, "behind it one that has lapsed"},
-        {"L", true, false, false, ROUTE_ROW_EXCLUDED, 0, "not one that does not list it"},
+        {"L", true, false, false, ROUTE_ROW_NOBODY, 1, "where none lists it they are asked whether it is gone"},
+        {"G", true, false, false, ROUTE_ROW_EXCLUDED, 0, "the live ones"},
         {"L", true, true, true, ROUTE_ROW_REROUTED, 0, "what was sent on goes to the local one"},
         {"L", false, true, true, ROUTE_ROW_REROUTED, 0, "whatever that lists"},
     };
@@ -192,6 +193,83 @@ static void aggregated(struct disco *with, struct disco *without)
         is_str(route_row_name(r.row), route_row_name(rows[i].row), "aggregated: %s", rows[i].what);
         is_u64(r.n_candidates, rows[i].n, "candidates");
         ok(r.action == (rows[i].n > 0 ? ROUTE_PEER : ROUTE_LOCAL), "not refused");
+        served_unref(s);
+    }
+}
+
+/* What nobody is known to serve: live peers say it in the local server's place, or because they know who is there. */
+static void nobodys(struct disco *without)
+{
+    static const struct {
+        const char *peers;
+        enum readiness_state state;
+        bool local_read, behind, unread, named, rerouted, may_deny;
+        enum route_row row;
+        size_t n;
+        bool untold;
+        const char *what;
+    } rows[] = {
+#define AWAY READINESS_UNREACHABLE
+#define STARTS READINESS_STARTING
+#define READY READINESS_READY
+#define NOBODY ROUTE_ROW_NOBODY
+#define UNKNOWN ROUTE_ROW_UNKNOWN_PEER
+        {"L L", AWAY, false, false, false, false, false, false, NOBODY, 2, false, "all live ones"},
+        {"L G", AWAY, false, false, false, false, false, false, NOBODY, 1, false, "not who has lapsed"},
+        {"G", AWAY, false, false, false, false, false, false, NOBODY, 0, false, "nobody is there"},
+        {"L LA", AWAY, false, false, false, false, false, false, NOBODY, 1, true, "one cannot be asked"},
+        {"L", AWAY, false, true, false, false, false, false, NOBODY, 1, true, "Leases not followed: who knows"},
+        {"L", AWAY, false, true, false, true, false, false, NOBODY, 1, true, "also of what is named for want of them"},
+        {"L", AWAY, false, true, true, true, false, false, UNKNOWN, 0, false, "not if it may be an unread one's"},
+        {"L", AWAY, false, true, true, false, false, false, NOBODY, 1, true, "which it is not where nothing names it"},
+        {"L", STARTS, false, false, false, false, false, false, NOBODY, 0, false, "back with who knows what"},
+        {"L", STARTS, true, false, false, false, false, false, NOBODY, 1, false, "which has been read"},
+        {"L", READY, true, false, false, false, false, false, NOBODY, 0, false, "there, and knows best"},
+        {"L", READY, true, true, false, false, false, false, NOBODY, 1, true, "there, but who else is?"},
+        {"L", READY, false, true, false, false, false, false, UNKNOWN, 0, false, "back, and not read yet"},
+        {"L", READY, true, false, false, false, true, false, ROUTE_ROW_REROUTED, 0, false, "sent on: 503 as ever"},
+        {"L", READY, true, false, false, false, true, true, NOBODY, 0, false, "unless we may deny it"},
+        {"L", READY, true, true, false, false, true, true, ROUTE_ROW_REROUTED, 0, false, "and know"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct served_gv gv = {SLICE_LIT("batch"), SLICE_LIT("v1")};
+        struct served *s = make_served(rows[i].peers, false, false, without, without), *with;
+        struct served_peer peers[MOST_PEERS];
+        struct served_input in = {.peers_enabled = true,
+                                  .leases_synced = true,
+                                  .local_id = "a",
+                                  .local = without,
+                                  .local_read = rows[i].local_read,
+                                  .behind = rows[i].behind,
+                                  .peers_read = !rows[i].unread,
+                                  .undiscovered = &gv,
+                                  .n_undiscovered = rows[i].named,
+                                  .peers = peers,
+                                  .n_peers = served_n_peers(s)};
+        struct arena *a = arena_new(1 << 16);
+        struct reqinfo info;
+        struct route_query q = {.info = &info,
+                                .get_or_head = true,
+                                .failover = true,
+                                .rerouted = rows[i].rerouted,
+                                .refreshed = true,
+                                .may_deny = rows[i].may_deny,
+                                .local_state = rows[i].state,
+                                .healthy = is_healthy};
+        struct route r;
+
+        for (size_t k = 0; k < in.n_peers; k++)
+            peers[k] = *served_peer_at(s, k);
+        q.served = with = served_new(&in);
+        if (a == NULL || with == NULL || reqinfo_parse(a, SLICE_LIT("GET"), slice_str(LISTED), &info) != REQINFO_OK)
+            tap_bail("out of memory");
+        route_decide(&q, &r);
+        is_str(route_row_name(r.row), route_row_name(rows[i].row), "nobody's: %s", rows[i].what);
+        is_u64(r.n_candidates, rows[i].n, "candidates");
+        ok(r.unserved == (rows[i].n > 0) && r.untold == rows[i].untold, "whose denial counts");
+        arena_free(a);
+        served_unref(with);
         served_unref(s);
     }
 }
@@ -243,6 +321,7 @@ int main(void)
     }
     too_many(with);
     aggregated(with, without);
+    nobodys(without);
     disco_unref(with);
     disco_unref(without);
     return tap_end();

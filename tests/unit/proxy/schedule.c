@@ -5,7 +5,7 @@
 
 #include "lib/tap.h"
 
-static const struct thing things[N_THINGS] = {
+static const struct thing things[N_THINGS + N_NOTHINGS] = {
     {"apps", "v1", "deployments"},
     {"apps", "v1", "replicasets"},
     {"batch", "v1", "jobs"},
@@ -17,6 +17,8 @@ static const struct thing things[N_THINGS] = {
     {"resource.k8s.io", "v1", "classes"},
     {"resource.k8s.io", "v1", "slices"},
     {"resource.k8s.io", "v2", "claims"},
+    {"gateway.networking.k8s.io", "v1", "gateways"},
+    {"apps", "v1", "foos"},
 };
 
 const struct thing *schedule_thing(size_t i)
@@ -227,13 +229,44 @@ static bool may_be_stuck(struct schedule *s, const struct fleet_answer *a)
     return false;
 }
 
-/* When all is well, what nobody has is not there: a client that asks for what is optional is not to wait for it. */
+static bool is_haunted(struct schedule *s)
+{
+    return s->ghost_ms > 0 && loop_now_ms(fleet_loop(s->fleet)) <= s->ghost_ms + GHOST_MS;
+}
+
+/* Whether only the node's own server is away, and all others know who there is and what each serves. */
+static bool others_know(struct schedule *s, const struct fleet_answer *a)
+{
+    uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + patience(s);
+
+    if (s->kinds <= 18 || s->deaf_ms > 0 || s->short_of_memory || is_haunted(s) || schedule_etcd_troubled(s) ||
+        fleet_quiet(s->fleet) <= bound || may_be_stuck(s, a) || s->lied_ms[a->node] > 0)
+        return false;
+    for (unsigned i = 0; i < s->nodes; i++) {
+        if (i == a->node)
+            continue;
+        if (!takes_over(s, a->node, i, bound) || !s->met[i][a->node])
+            return false;
+        for (unsigned j = 0; j < s->nodes; j++)
+            if (j != i && j != a->node && (!s->met[i][j] || in_touch(s, i, j) <= bound))
+                return false;
+    }
+    return true;
+}
+
+/*
+ * When all is well, what nobody has is not there: a client that asks for what is optional is not to wait for it. Nor
+ * while only the node's own server is away, which had it not.
+ */
 static void judge_missing(struct schedule *s, const struct fleet_answer *a)
 {
+    bool away = !s->settled && others_know(s, a);
+
     for (unsigned i = 0; i < s->nodes; i++)
         if (fleet_has(s->fleet, i, &a->gvr))
             return;
-    if (s->settled && a->ended && a->status != 404)
+    s->denied += away;
+    if ((s->settled || away) && a->ended && a->status != 404)
         schedule_broken(s, "%u at node %u for %.*s/%.*s, which nobody has: %.*s", a->status, a->node,
                         (int)a->gvr.group.n, a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->body.n,
                         a->body.p);

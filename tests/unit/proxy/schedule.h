@@ -20,6 +20,7 @@ enum {
        names in its place may be another. */
     GHOST_MS = 400000,
     N_THINGS = 11,
+    N_NOTHINGS = 2, /* behind them: what no server ever has */
 };
 
 /* What releases have: each is there or not; versions of a group follow each other. */
@@ -47,10 +48,10 @@ struct schedule {
     bool short_of_memory;
     uint64_t started_ms[NODES_MAX]; /* a server, as it is or was last */
     bool lies[NODES_MAX];
-    uint64_t lied_ms[NODES_MAX]; /* when a server began or ceased to lie of what it serves; 0: never did */
-    unsigned asked, refused, listed;
-    uint64_t digest; /* of all answers */
-    bool only_etcd;  /* knows addresses */
+    uint64_t lied_ms[NODES_MAX];             /* when a server began or ceased to lie of what it serves; 0: never did */
+    unsigned asked, refused, listed, denied; /* denied: of what nobody has, while only the node's server is away */
+    uint64_t digest;                         /* of all answers */
+    bool only_etcd;                          /* knows addresses */
     bool cut_etcd[NODES_MAX];
     uint64_t hung_ms[NODES_MAX], woke_ms[NODES_MAX]; /* a server hung last from then till then; 0: never, still */
     uint64_t ghost_ms;               /* when the Lease of a server that is not there was written, or by when all have

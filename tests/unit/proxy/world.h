@@ -53,6 +53,7 @@ struct world {
     bool local_has_jobs;       /* the local server serves batch/v1 jobs, too */
     size_t peers_without_jobs; /* of the peers so many, from the first; the others serve batch/v1 jobs */
     size_t peers_lapsed;       /* so many from the first; the others are live */
+    bool behind;               /* the Leases cannot be followed now */
     bool peers_pending;        /* they are there, and have not said what they serve */
     bool jobs_excluded;        /* what the proxy knows: batch/v1 is a custom resource or an aggregated API */
     bool jobs_aggregated;      /* an aggregated API, to be precise */
