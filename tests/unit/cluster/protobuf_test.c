@@ -171,7 +171,7 @@ static void short_of_memory(void)
 {
     unsigned missing = 0;
 
-    for (uint64_t n = 1; n < 60; n++) {
+    for (uint64_t n = 1; n < 90; n++) {
         struct world w;
         unsigned called = 0;
 
