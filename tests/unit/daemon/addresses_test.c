@@ -12,6 +12,18 @@
 #include "net/cidr.h"
 #include "net/own_address.h"
 
+static const char *etc_hosts = "";
+
+/* In place of the C library's: /etc/hosts is what a test says, and nothing else is read here. */
+FILE *fopen(const char *name, const char *mode)
+{
+    static char empty[] = "\n";
+    const char *text = strcmp(name, "/etc/hosts") == 0 && etc_hosts[0] != '\0' ? etc_hosts : empty;
+
+    (void)mode;
+    return fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+}
+
 static bool configured(const char *const *list, uint64_t port, struct addresses *out, struct err *err)
 {
     struct config c = {.bind_address = list, .secure_port = port};
@@ -145,6 +157,48 @@ static void test_own_name(void)
     ok(configured(all, 6443, &a, &err) && addresses_reached_by(&a, &to) == NULL, "another name: %s", to.host);
 }
 
+/* What /etc/hosts has is where our dialler goes, whatever else the name may be. */
+static void test_hosts(void)
+{
+    static const struct {
+        const char *hosts, *bind;
+        const char *to; /* NULL: this machine's name */
+        const char *reached;
+    } rows[] = {
+        {"192.0.2.1 cp-a\n192.0.2.2 cp-a cp-b\n", "192.0.2.2", "cp-a", "192.0.2.2"},
+        {"192.0.2.1 cp-a\n192.0.2.2 cp-a cp-b\n", "192.0.2.1", "cp-a", "192.0.2.1"},
+        {"192.0.2.1 cp-a\n192.0.2.2 cp-a cp-b\n", "192.0.2.1", "cp-b", NULL},
+        {"192.0.2.1 cp-a\n", "192.0.2.1", "192.0.2.1", "192.0.2.1"},
+        {"192.0.2.1 192.0.2.9\n", "192.0.2.1", "192.0.2.9", NULL}, /* an address is no name */
+        {"192.0.2.1 localhost\n", "192.0.2.1", "localhost", NULL},
+        {"127.0.0.1 cp-c\n", "0.0.0.0", "cp-c", "0.0.0.0"},
+        {"192.0.2.1 @\n", "0.0.0.0", NULL, NULL}, /* it leads elsewhere */
+        {"", "0.0.0.0", NULL, "0.0.0.0"},
+    };
+    char own[128] = "", text[256];
+
+    if (gethostname(own, sizeof(own) - 1) != 0)
+        tap_bail("this machine has no name");
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const char *const list[] = {rows[i].bind, NULL}, *at = strchr(rows[i].hosts, '@');
+        struct derive_address to = {.port = 6443};
+        const struct listen_address *l;
+        struct addresses a;
+        struct err err;
+
+        (void)snprintf(text, sizeof(text), "%.*s%s%s",
+                       (int)(at == NULL ? strlen(rows[i].hosts) : (size_t)(at - rows[i].hosts)), rows[i].hosts,
+                       at == NULL ? "" : own, at == NULL ? "" : at + 1);
+        etc_hosts = text;
+        (void)snprintf(to.host, sizeof(to.host), "%s", rows[i].to == NULL ? own : rows[i].to);
+        if (!configured(list, 6443, &a, &err))
+            tap_bail("%s", err.text);
+        l = addresses_reached_by(&a, &to);
+        is_str(l == NULL ? NULL : l->host, rows[i].reached, "hosts %zu: %s", i, to.host);
+    }
+    etc_hosts = "";
+}
+
 static const struct {
     struct derive_address a, b;
     bool meet;
@@ -232,6 +286,7 @@ int main(void)
     test_lists();
     test_reached();
     test_own_name();
+    test_hosts();
     test_meet();
     test_advertised();
     return tap_end();

@@ -63,6 +63,20 @@ static const struct {
     {"unknown option", BASE "bind-adress: x\n", "F:4:1: bind-adress: unknown option: did you mean bind-address?\n"},
     {"repeated option", BASE "v: 1\nsecure-port: 1\nv: 2\n",
      "F:6:1: v: repeated, first given in line 4: keep one of them\n"},
+    {"option that is there thrice", BASE "v: 1\nv: 2\nv: 3\n",
+     "F:5:1: v: repeated, first given in line 4: keep one of them\nF:6:1: v: repeated, first given in line 4: keep one "
+     "of them\n"},
+    {"no cipher suite", BASE "tls-cipher-suites: [TLS_X]\n",
+     "F:4:21: tls-cipher-suites: \"TLS_X\" is not a cipher suite that kube-apiserver knows: write it such as "
+     "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256\n"},
+    {"suites that are not there", BASE "tls-cipher-suites: [TLS_RSA_WITH_RC4_128_SHA]\n",
+     "F:4:1: tls-cipher-suites: the TLS library here has none of them: give others, or none\n"},
+    {"false beside filters", BASE "access-log: [\"false\", errors]\n",
+     "F:4:1: access-log: false goes with no filter: take it out, or the others\n"},
+    {"a list within a list", BASE "peers: [[a]]\n",
+     "F:4:9: peers: a list within a list: write its entries into the outer one\n"},
+    {"a NUL", BASE "hostname-override: \"a\\0b\"\n",
+     "F:4:20: hostname-override: must not contain a NUL character: take it out\n"},
     {"number that is none", BASE "secure-port: abc\n",
      "F:4:14: secure-port: \"abc\" is not a whole number: write it in digits alone\n"},
     {"negative number", BASE "secure-port: -1\n", "F:4:14: secure-port: \"-1\" is out of range: give 0 to 65535\n"},
@@ -282,6 +296,9 @@ static void test_command_line(void)
     char *const bad[] = {(char[]){"mvproxy"}, (char[]){"--v=x"}, (char[]){"--local-failover=yes"}, NULL};
     char *const worse[] = {(char[]){"mvproxy"}, (char[]){"word"}, (char[]){"--v"}, NULL};
     char *const missing[] = {(char[]){"mvproxy"}, (char[]){"--v"}, NULL};
+    char *const items[] = {(char[]){"mvproxy"}, (char[]){"--tls-sni-cert-key=b,k"}, (char[]){"--tls-sni-cert-key=c,k"},
+                           NULL};
+    char *const unnamed[] = {(char[]){"mvproxy"}, (char[]){"--config="}, (char[]){"--v=x"}, NULL};
     char *const unknown[] = {(char[]){"mvproxy"},   (char[]){"--confg"},  (char[]){"file.yaml"},
                              (char[]){"--verison"}, (char[]){"--nope=1"}, NULL};
     char complaints[1024];
@@ -308,6 +325,16 @@ static void test_command_line(void)
     c = load(BASE, missing, complaints, sizeof(complaints));
     is_null(c, "no value behind the last one");
     is_str(complaints, "command line: --v: value missing: write --v=VALUE\n", "which is named");
+    c = load(BASE "tls-sni-cert-key: [\"a,k\"]\n", items, complaints, sizeof(complaints));
+    if (c == NULL)
+        tap_bail("%s", complaints);
+    is_str(c->tls_sni_cert_key[0], "b,k", "an option that may be repeated");
+    is_str(c->tls_sni_cert_key[1], "c,k", "and again");
+    is_null(c->tls_sni_cert_key[2], "has what the command line has");
+    config_free(c);
+    c = load(BASE, unnamed, complaints, sizeof(complaints));
+    is_null(c, "a file without a name");
+    is_str(complaints, "command line: --config: the name is empty: give the path of a YAML file\n", "is named");
     c = load(BASE, unknown, complaints, sizeof(complaints));
     is_null(c, "unknown options are refused");
     is_str(complaints,
@@ -315,6 +342,34 @@ static void test_command_line(void)
            "did you mean --version?\ncommand line: --nope: unknown option: take it out (mvproxy --help names those "
            "that there are)\n",
            "each once, and what follows is not taken for an argument");
+}
+
+/* What is no file that could be read. */
+static void test_other_files(void)
+{
+    static const struct {
+        const char *name, *want;
+    } rows[] = {{"/tmp", "not a regular file: give the path of a YAML file"},
+                {"/dev/zero", "not a regular file: give the path of a YAML file"},
+                {NULL, "larger than 1 MiB, which no configuration is: give the right file"}};
+    char large[] = "/tmp/mvproxy-test-large-XXXXXX";
+    int fd = mkstemp(large);
+
+    if (fd < 0 || ftruncate(fd, (1 << 20) + 1) != 0)
+        tap_bail("no file");
+    (void)close(fd);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const char *name = rows[i].name == NULL ? large : rows[i].name;
+        char want[512];
+        struct buf errors;
+
+        buf_init(&errors, 4096);
+        is_null(config_load(name, NULL, 0, &errors), "%s is refused", name);
+        (void)snprintf(want, sizeof(want), "%s: %s\n", name, rows[i].want);
+        is_slice(buf_slice(&errors), want, "in one clear line");
+        buf_free(&errors);
+    }
+    (void)unlink(large);
 }
 
 static void test_missing_file(void)
@@ -509,6 +564,7 @@ int main(void)
     test_empty_gates();
     test_command_line();
     test_missing_file();
+    test_other_files();
     test_dump_round_trip();
     test_flag_form();
     test_restart_needed();

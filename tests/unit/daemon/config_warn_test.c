@@ -11,6 +11,9 @@
     "tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.1\n"                        \
     "hostname-override: cp_a.example\npeer-ca-file: p\nrequestheader-client-ca-file: r\n"                              \
     "proxy-client-cert-file: c\nproxy-client-key-file: k\n"
+#define BARE                                                                                                           \
+    "tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.1\n"                        \
+    "peer-ca-file: p\nrequestheader-client-ca-file: r\nproxy-client-cert-file: c\nproxy-client-key-file: k\n"
 #define IN(column, option) "warning: m.yaml:10:" column ": " option ": "
 
 static const struct {
@@ -61,15 +64,48 @@ static const struct {
     {BASE "tls-sni-cert-key: [\"c,k:a b\"]\n",
      IN("20", "tls-sni-cert-key") "\"a b\" is a name that no client asks for: "
                                   "write it such as api.example.com\n"},
+    {BARE "hostname-override: \"a b\"\n",
+     "warning: m.yaml:9:1: hostname-override: \"a b\" is not a host's name, from which a server ID is made: give what "
+     "hostname says where kube-apiserver runs\n"},
+    {BARE "hostname-override: a..b\n",
+     "warning: m.yaml:9:1: hostname-override: \"a..b\" is not a host's name, from which a server ID is made: give what "
+     "hostname says where kube-apiserver runs\n"},
+    {BARE "hostname-override: A-1_b.example\n", ""},
     {"tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.1\npeer-ca-file: p\n"
      "proxy-client-cert-file: c\nproxy-client-key-file: k\n",
      "warning: requestheader-client-ca-file: none: requests from peers are refused, because their identity headers "
      "cannot be verified: give kube-apiserver's --requestheader-client-ca-file\n"},
 };
 
+/* Of entries that are wrong, which is said elsewhere, nothing is said here, and of the others what there is. */
+static void doubtful(void)
+{
+    struct buf text;
+    struct config *c;
+    bool ok;
+
+    buf_init(&text, 1 << 16);
+    folder_write("m.yaml", BASE "trusted-proxies: [x, 0.0.0.0/0]\ntls-sni-cert-key: [nonsense, \"c,k:a b\"]\n");
+    c = config_load_doubtful("m.yaml", NULL, 0, &text, &ok);
+    if (c == NULL)
+        tap_bail("%.*s", (int)buf_len(&text), buf_slice(&text).p);
+    ok(!ok, "it is refused");
+    buf_reset(&text);
+    config_warn(c, &text);
+    is_slice(buf_slice(&text),
+             IN("22", "trusted-proxies") "0.0.0.0/0 is everybody, who may then forge the addresses in the audit log: "
+                                         "give the balancers' addresses alone\n"
+                                         "warning: m.yaml:11:30: tls-sni-cert-key: \"a b\" is a name that no client "
+                                         "asks for: write it such as api.example.com\n",
+             "and the others are warned of");
+    config_free(c);
+    buf_free(&text);
+}
+
 int main(void)
 {
     folder_enter();
+    doubtful();
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct buf text;
         struct config *c;

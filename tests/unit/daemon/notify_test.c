@@ -145,6 +145,56 @@ static void watchdog(void)
     }
 }
 
+/* What has no room in a message is not sent, nor what nobody can have meant for an address. */
+static void odd(void)
+{
+    static const char *const addresses[] = {"", "@", "/", "relative", "run/notify"};
+    static char text[1200], address[120];
+    struct notify *n = notify_new();
+
+    memset(text, 'x', sizeof(text) - 1);
+    notify_status(n, text);
+    is_str(told(), "", "a status that is too long");
+    text[1024 - sizeof("STATUS=\n")] = '\0';
+    notify_status(n, text);
+    is_u64(strlen(told()), 1023, "one that just fits");
+    text[1024 - sizeof("STATUS=\n")] = 'x';
+    text[1025 - sizeof("STATUS=\n")] = '\0';
+    notify_status(n, text);
+    is_str(told(), "", "one that just does not");
+    notify_status(n, "Serving");
+    is_str(told(), "STATUS=Serving\n", "the next is sent");
+    notify_free(n);
+    for (size_t i = 0; i <= ROWS(addresses); i++) {
+        memset(address, 'y', sizeof(address) - 1);
+        address[0] = '@';
+        (void)setenv("NOTIFY_SOCKET", i < ROWS(addresses) ? addresses[i] : address, 1);
+        n = notify_new();
+        notify_ready(n, "nobody");
+        notify_again(n);
+        is_str(told(), "", "no address: %.20s", i < ROWS(addresses) ? addresses[i] : address);
+        notify_free(n);
+    }
+}
+
+/* A manager that is not there: what it was to be told is not kept for another one. */
+static void gone_manager(void)
+{
+    struct notify *n;
+
+    (void)close(manager);
+    open_manager();
+    n = notify_new();
+    (void)close(manager);
+    notify_status(n, "Serving, 1 peers known");
+    open_manager();
+    notify_again(n);
+    is_str(told(), "", "what nobody heard");
+    notify_status(n, "Serving, 2 peers known");
+    is_str(told(), "STATUS=Serving, 2 peers known\n", "who is there later hears what comes");
+    notify_free(n);
+}
+
 static void no_manager(void)
 {
     struct notify *n;
@@ -172,6 +222,8 @@ int main(void)
     messages();
     busy_manager();
     watchdog();
+    odd();
+    gone_manager();
     no_manager();
     (void)close(manager);
     return tap_end();
