@@ -195,6 +195,56 @@ static void beats(void)
     app_free(a);
 }
 
+/* ---- the admin listener ---- */
+
+/* What it answers for that path, while the process goes on. */
+static const char *page(struct app *a, unsigned port, const char *path)
+{
+    static char text[1 << 17];
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    size_t n = 0;
+    ssize_t got = -1;
+
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0 ||
+        dprintf(fd, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", path) < 0)
+        tap_bail("cannot ask");
+    for (unsigned i = 0; got != 0 && i < MOST_BEATS; i++) {
+        process_pass(a, 1);
+        while ((got = recv(fd, text + n, sizeof(text) - 1 - n, MSG_DONTWAIT)) > 0)
+            n += (size_t)got;
+    }
+    text[n] = '\0';
+    (void)close(fd);
+    return text;
+}
+
+static bool has(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+static void watched(void)
+{
+    struct app *a;
+    const char *text;
+    unsigned port;
+
+    (void)close(take_port(&port));
+    (void)snprintf(config, sizeof(config),
+                   BASE "control-socket: \"\"\nadmin-bind-address: 127.0.0.1:%u\nv: 3\npeers: [cp-b=10.0.0.2:6443]\n",
+                   port);
+    a = process_start(config);
+    text = page(a, port, "/flagz");
+    ok(has(text, "\nv=3") && has(text, "\nhostname-override=cp-a\n") && has(text, "\naccess-log=[]\n") &&
+           has(text, "\npeers=[cp-b=10.0.0.2:6443]\n"),
+       "each option and its value: %.200s", text);
+    text = page(a, port, "/");
+    ok(has(text, "cp-a"), "its status: %.300s", text);
+    app_free(a);
+}
+
 /* ---- inherited sockets ---- */
 
 static unsigned beats_until_accepting(struct app *a)
@@ -357,6 +407,7 @@ int main(void)
     interrupted();
     fails();
     beats();
+    watched();
     inherits();
     takes_over();
     tells_later();
