@@ -504,6 +504,29 @@ static void test_proxy_header(struct world *w)
     ok(world_empty(w), "it ends as any other");
 }
 
+void __real_loop_timer_set(struct loop_timer *t, uint64_t delay_ms);
+void __wrap_loop_timer_set(struct loop_timer *t, uint64_t delay_ms);
+static struct loop_timer *of_line; /* of a line that waits for 20 s: those of this program are set by the test */
+
+void __wrap_loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
+{
+    if (delay_ms == 20000)
+        of_line = t;
+    else
+        __real_loop_timer_set(t, delay_ms);
+}
+
+static unsigned count_of(const char *text, const char *what)
+{
+    unsigned n = 0;
+
+    while ((text = strstr(text, what)) != NULL) {
+        text += strlen(what);
+        n++;
+    }
+    return n;
+}
+
 /* Without a valid header the connection is closed, counted, and nobody else is disturbed. */
 static void test_bad_proxy_header(struct world *w)
 {
@@ -532,11 +555,19 @@ static void test_bad_proxy_header(struct world *w)
         is_u64(front_connections(w->front), 0, "before it was a connection");
         close(fd);
     }
-    log_set_stream(stderr);
-    (void)fclose(log);
+    (void)fflush(log);
     line = strstr(text, "without a valid PROXY header");
     ok(line != NULL && strstr(line, "client=\"127.0.0.1\"") != NULL, "who sent none is named: %s", text);
     ok(line != NULL && strstr(line + 1, "without a valid PROXY header") == NULL, "once in a while");
+    for (int i = 0; i < 2 && of_line != NULL; i++) {
+        __real_loop_timer_set(of_line, 1);
+        world_settle(w);
+    }
+    log_set_stream(stderr);
+    (void)fclose(log);
+    ok(strstr(text, "what=\"Connection refused that began without a valid PROXY header\" times=3") != NULL,
+       "how often it was held back is told: %s", text);
+    is_u64(count_of(text, "It has happened again"), 1, "once, and not of what has not happened");
     free(text);
     w->opts.proxy_protocol_from = NULL;
     front_update(w->front, &w->opts);

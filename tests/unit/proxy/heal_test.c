@@ -609,6 +609,43 @@ static void schemas(void)
     world_close(&w);
 }
 
+/*
+ * What the server's head is made of goes with the request to it, before the answer is completed: what is allocated
+ * meanwhile would stand in its place.
+ */
+static void long_head(void)
+{
+    static char answer[40000], padding[9000];
+    unsigned n = 0, fields = 0;
+    struct world w;
+    struct side *c;
+
+    for (size_t size = 7000; size < sizeof(padding); size += 100) {
+        char *at = answer;
+
+        memset(padding, 'p', size);
+        padding[size] = '\0';
+        start(&w);
+        c = client(&w);
+        (void)asked(&w, c, GET("/apis/batch/v1"));
+        at += sprintf(at, "HTTP/1.1 200 OK\r\n");
+        for (unsigned i = 0; i < 80; i++)
+            at += sprintf(at, "X-More-%u: %0*u\r\n", i, 100, i);
+        (void)sprintf(at, "Content-Length: %zu\r\n\r\n{\"resources\":[{\"name\":\"mine%s\"}]}", size + 31, padding);
+        say(conn(&w.local, 0), answer);
+        n += has(c, "p\"}]}\n") && got(c, "\"name\":\"jobs\"");
+        for (unsigned i = 0; i < 80; i++) {
+            char line[200];
+
+            (void)snprintf(line, sizeof(line), "\r\nX-More-%u: %0*u\r\n", i, 100, i);
+            fields += got(c, line);
+        }
+        world_close(&w);
+    }
+    is_u64(n, 20, "answers with long heads are completed");
+    is_u64(fields, (size_t)n * 80, "with all fields");
+}
+
 /* A body, another method's subject, nothing to add: the local server's own business. */
 static void left_alone(void)
 {
@@ -666,6 +703,7 @@ int main(void)
     other_form("text/html", "HTTP/1.1 503 ");
     asked_anew();
     schemas();
+    long_head();
     left_alone();
     return tap_end();
 }
