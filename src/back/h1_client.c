@@ -382,8 +382,6 @@ static bool final_head(struct h1_client *c)
     request_responded(r);
     if (!r->body_open)
         request_open_body(r);
-    if (c->request != r)
-        return false;
     if (!is_drained(c) && body_waits(c))
         look_later(c);
     if (r->paused)
@@ -497,7 +495,6 @@ static void on_stream(struct stream *s, enum stream_event ev, void *arg)
     (void)s;
     switch (ev) {
     case STREAM_OPENED:
-        return;
     case STREAM_WRITABLE:
         if (c->request != NULL && c->request->body_open && !c->request->body_finished &&
             c->request->opts.handler->on_writable != NULL)

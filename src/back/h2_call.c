@@ -51,12 +51,6 @@ static void move(struct h2_call *call, enum h2_call_state to)
     state_move(&states, &call->state, to);
 }
 
-static void stop_timer(struct h2_call *call)
-{
-    if (call->timer != NULL)
-        loop_timer_cancel(call->timer);
-}
-
 static bool is_bulk(const struct h2_call *call)
 {
     return call->window > LIMIT_H2_BACK_WINDOW && !call->r->opts.lasting;
@@ -73,7 +67,6 @@ static void detach(struct h2_call *call)
     list_remove(&c->calls, &call->node);
     c->bulk -= is_bulk(call);
     call->c = NULL;
-    stop_timer(call);
     metric_add(c->origin->m.streams, -1);
     if (c->calls.count == 0)
         c->idle_since_ms = now_of(call);
@@ -640,24 +633,22 @@ static void on_work(void *arg)
 
 void h2_call_data(struct h2_call *call, struct slice data)
 {
-    struct back_request *r = call->r;
+    bool nothing_waits = !call->r->paused && buf_len(&call->in) == 0;
 
-    if (call->state != H2_CALL_BODY)
-        return;
-    if (!r->paused && buf_len(&call->in) == 0) {
+    if (call->state == H2_CALL_BODY && nothing_waits) {
         adapt_window(call, data.n);
         (void)give(call, data);
-    } else if (!buf_append(&call->in, data)) {
+    } else if (call->state == H2_CALL_BODY && !buf_append(&call->in, data)) {
         h2_call_fail(call, NGHTTP2_INTERNAL_ERROR, BACK_FAIL_MEMORY, "out of memory");
     }
 }
 
 void h2_call_end(struct h2_call *call)
 {
-    if (call->state != H2_CALL_BODY)
-        return;
-    move(call, H2_CALL_ENDED);
-    deliver(call);
+    if (call->state == H2_CALL_BODY) {
+        move(call, H2_CALL_ENDED);
+        deliver(call);
+    }
 }
 
 /* ---- ends that are none ---- */

@@ -145,8 +145,6 @@ void h2_client_note_broken(struct h2_client *c, enum close_reason why, const cha
 
 void h2_client_fail(struct h2_client *c, uint32_t code, enum close_reason why, const char *text)
 {
-    if (c->broken != CLOSE_REASONS)
-        return;
     log_v(3, "HTTP/2 connection to server abandoned", LT("server", c->origin->server),
           LT("address", stream_remote_text(c->stream)), LT("reason", origin_close_text(why)), LT("detail", text));
     h2_client_note_broken(c, why, text);
@@ -308,7 +306,6 @@ static void on_stream(struct stream *s, enum stream_event ev, void *arg)
     (void)s;
     switch (ev) {
     case STREAM_OPENED:
-        break;
     case STREAM_READABLE:
     case STREAM_WRITABLE:
         settle(c);

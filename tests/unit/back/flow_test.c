@@ -234,6 +234,34 @@ static void small_bodies(void)
     kit_close(&k);
 }
 
+/* The end of a body that has ended before there was a connection is on each connection on which the request goes out.
+ */
+static void ended_early(void)
+{
+    static struct kit k;
+    struct call c;
+
+    kit_open(&k, false, 0);
+    call_init(&c, &k, "GET", "/nothing");
+    c.opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
+    call_send(&c);
+    back_finish(c.r, NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        ok(conn_has(kit_conn(&k, i), "/nothing"), "an empty chunked body, time %u", i);
+        settle(k.loop);
+        is_str(conn_take(kit_conn(&k, i)),
+               "GET /nothing HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "ends at once");
+        if (i == 0)
+            conn_close(kit_conn(&k, 0), STREAM_CLOSE_NOW);
+    }
+    conn_say(kit_conn(&k, 1), OK5);
+    ok(call_is(&c, "head(200) end"), "answered");
+    settle(k.loop);
+    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "and the connection can be used again");
+    call_free(&c);
+    kit_close(&k);
+}
+
 static void wrong_lengths(void)
 {
     static struct kit k;
@@ -526,6 +554,7 @@ int main(void)
     upload(true, false);
     upload(true, true);
     small_bodies();
+    ended_early();
     wrong_lengths();
     early_answer();
     expectations();
