@@ -53,9 +53,8 @@ static void pseudo_field(struct h2_stream *st, struct slice name, struct slice v
         else
             h->target = keep(st, st->x.arena, value);
     } else if (slice_eq(name, SLICE_LIT(":authority"))) {
-        /* Pseudo-header fields come first: so does Host. */
-        if (!http_head_add_id(h, a, HTTP_HOST, keep(st, a, value)))
-            h2_head_no_room(st);
+        /* Pseudo-header fields come first: so does Host, for which the table has room. */
+        (void)!http_head_add_id(h, a, HTTP_HOST, keep(st, a, value));
     }
 }
 

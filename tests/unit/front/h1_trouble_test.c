@@ -4,10 +4,12 @@
 #include "unit/front/world.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "front/h1_state.h"
 #include "lib/tap.h"
 #include "net/stream_internal.h"
 
@@ -570,6 +572,37 @@ static void test_upgrade(struct world *w)
     buf_free(&in);
 }
 
+/* Whoever gets the stream listens to it later: by then what the front had of the connection is others' memory. */
+static void test_upgrade_taken_late(struct world *w)
+{
+    static void *others[100];
+    struct client c;
+    struct stream *s;
+
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n");
+    world_handled(w, 1);
+    s = exchange_upgrade(w->x, head_of(w, 101, "Upgrade", "SPDY/3.1"));
+    w->x = NULL;
+    ok(s != NULL && client_has(&c, "\r\n\r\n"), "a tunnel that nobody listens to yet");
+    for (size_t i = 0; i < ROWS(others); i++) {
+        others[i] = malloc(sizeof(struct h1_conn));
+        if (others[i] == NULL)
+            tap_bail("no memory");
+        memset(others[i], 0xff, sizeof(struct h1_conn));
+    }
+    client_send(&c, "bytes");
+    world_settle(w);
+    is_slice(stream_peek(s), "bytes", "what comes waits in it");
+    client_close(&c, STREAM_CLOSE_ABORT);
+    world_settle(w);
+    for (size_t i = 0; i < ROWS(others); i++)
+        free(others[i]);
+    stream_close(s, STREAM_CLOSE_NOW);
+    is_int(w->gone, 0, "the proxy is not told of its end");
+}
+
 /* ---- bad requests ---- */
 
 static const struct {
@@ -716,6 +749,7 @@ static const struct world_story stories[] = {
     {"last answer, read late", test_last_answer_read_late},
     {"idle and not reading", test_idle_and_not_reading},
     {"upgrade", test_upgrade},
+    {"upgrade, taken late", test_upgrade_taken_late},
     {"refusals", test_refusals},
     {"timeouts", test_timeouts},
     {"no timeout", test_no_timeout},

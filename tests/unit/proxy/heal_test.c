@@ -615,24 +615,24 @@ static void schemas(void)
  */
 static void long_head(void)
 {
-    static char answer[40000], padding[9000];
+    static char padding[9000];
     unsigned n = 0, fields = 0;
+    struct buf answer;
     struct world w;
     struct side *c;
 
+    buf_init(&answer, 40000);
     for (size_t size = 7000; size < sizeof(padding); size += 100) {
-        char *at = answer;
-
         memset(padding, 'p', size);
         padding[size] = '\0';
         start(&w);
         c = client(&w);
         (void)asked(&w, c, GET("/apis/batch/v1"));
-        at += sprintf(at, "HTTP/1.1 200 OK\r\n");
+        buf_append_str(&answer, "HTTP/1.1 200 OK\r\n");
         for (unsigned i = 0; i < 80; i++)
-            at += sprintf(at, "X-More-%u: %0*u\r\n", i, 100, i);
-        (void)sprintf(at, "Content-Length: %zu\r\n\r\n{\"resources\":[{\"name\":\"mine%s\"}]}", size + 31, padding);
-        say(conn(&w.local, 0), answer);
+            buf_printf(&answer, "X-More-%u: %0*u\r\n", i, 100, i);
+        buf_printf(&answer, "Content-Length: %zu\r\n\r\n{\"resources\":[{\"name\":\"mine%s\"}]}", size + 31, padding);
+        say_bytes(conn(&w.local, 0), buf_slice(&answer));
         n += has(c, "p\"}]}\n") && got(c, "\"name\":\"jobs\"");
         for (unsigned i = 0; i < 80; i++) {
             char line[200];
@@ -641,7 +641,9 @@ static void long_head(void)
             fields += got(c, line);
         }
         world_close(&w);
+        buf_reset(&answer);
     }
+    buf_free(&answer);
     is_u64(n, 20, "answers with long heads are completed");
     is_u64(fields, (size_t)n * 80, "with all fields");
 }

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests and answers for which memory is missing at one point after the other: the proxy sees a request as it was
+ * sent or none, the client an answer as it was given or that there is none.
+ */
+#include "lib/arena_fails.h"
+#include "lib/tap.h"
+#include "unit/front/h2_kit.h"
+
+/* ---- nghttp2 ---- */
+
+static const char *without_memory; /* the function of nghttp2 that finds none; NULL: none */
+
+#define WRAPPED(name, params, args)                                                                                    \
+    int __real_##name params;                                                                                          \
+    int __wrap_##name params;                                                                                          \
+    int __wrap_##name params                                                                                           \
+    {                                                                                                                  \
+        return without_memory != NULL && strcmp(without_memory, #name) == 0 ? NGHTTP2_ERR_NOMEM : __real_##name args;  \
+    }
+
+WRAPPED(nghttp2_submit_response,
+        (nghttp2_session * s, int32_t id, const nghttp2_nv *nva, size_t n, const nghttp2_data_provider *p),
+        (s, id, nva, n, p))
+WRAPPED(nghttp2_submit_headers,
+        (nghttp2_session * s, uint8_t flags, int32_t id, const nghttp2_priority_spec *p, const nghttp2_nv *nva,
+         size_t n, void *arg),
+        (s, flags, id, p, nva, n, arg))
+WRAPPED(nghttp2_submit_rst_stream, (nghttp2_session * s, uint8_t flags, int32_t id, uint32_t code),
+        (s, flags, id, code))
+WRAPPED(nghttp2_submit_shutdown_notice, (nghttp2_session * s), (s))
+WRAPPED(nghttp2_submit_goaway,
+        (nghttp2_session * s, uint8_t flags, int32_t last, uint32_t code, const uint8_t *data, size_t n),
+        (s, flags, last, code, data, n))
+WRAPPED(nghttp2_session_resume_data, (nghttp2_session * s, int32_t id), (s, id))
+WRAPPED(nghttp2_session_consume_stream, (nghttp2_session * s, int32_t id, size_t n), (s, id, n))
+WRAPPED(nghttp2_session_consume_connection, (nghttp2_session * s, size_t n), (s, n))
+
+/* More fields than there is room for at first. */
+#define MORE(end)                                                                                                      \
+    "x-1: a" end "x-2: a" end "x-3: a" end "x-4: a" end "x-5: a" end "x-6: a" end "x-7: a" end "x-8: a" end            \
+    "x-9: a" end "x-10: ten" end
+
+/* ---- HTTP/2 ---- */
+
+static bool is_over(void *arg)
+{
+    struct kit *k = arg;
+
+    return k->end != CLIENT_OPEN || k->req[0].closed || k->held[0].ended || k->held[0].gone > 0;
+}
+
+static bool asked_field(const struct http_head *h, const char *name, const char *value)
+{
+    const struct http_field *f = http_head_find_name(h, slice_str(name));
+
+    return f != NULL && slice_eq(f->value, slice_str(value));
+}
+
+static bool is_whole(struct exchange *x, bool http2)
+{
+    const struct http_head *h = exchange_request(x);
+
+    return slice_eq(h->method, SLICE_LIT("POST")) && slice_eq(h->target, SLICE_LIT("/a?trailer")) &&
+           asked_field(h, "Host", "h") && asked_field(h, "Cookie", "a; b; c") && asked_field(h, "X-One", "1") &&
+           asked_field(h, "Content-Type", "t") && asked_field(h, "x-10", "ten") && h->n_fields == (http2 ? 14 : 15);
+}
+
+/* The proxy's part, whose own memory is there. */
+static void respond(struct exchange *x, struct http_head *head, struct http_head *trailers)
+{
+    struct arena *a = exchange_arena(x);
+
+    arena_holds = true;
+    if (!http_head_init(head, a, 2) || !http_head_init(trailers, a, 1) ||
+        !http_head_add(head, a, SLICE_LIT("x-answer"), SLICE_LIT("yes")) ||
+        !http_head_add(trailers, a, SLICE_LIT("x-end"), SLICE_LIT("1")))
+        tap_bail("out of memory");
+    head->status = 103;
+    head->minor = 1;
+    head->reason = SLICE_LIT("x");
+    arena_holds = false;
+}
+
+static void answer(struct kit *k, bool empty)
+{
+    struct held *h = &k->held[0];
+    struct http_head head, trailers;
+
+    respond(h->x, &head, &trailers);
+    if (h->x != NULL)
+        exchange_interim(h->x, &head);
+    head.status = 200;
+    if (h->x != NULL)
+        exchange_respond(h->x, &head, (struct http_body){empty ? HTTP_BODY_LENGTH : HTTP_BODY_CHUNKED, 0});
+    kit_settle(k);
+    if (h->x != NULL && !empty)
+        exchange_body(h->x, SLICE_LIT("answer"));
+    kit_settle(k);
+    if (h->x != NULL)
+        exchange_finish(h->x, empty ? NULL : &trailers);
+    h->x = NULL;
+}
+
+struct outcome {
+    unsigned whole, refused, gone; /* gone: the proxy was told so */
+};
+
+/* One request, from its connection's first byte on. */
+static void over_http2(struct kit *k, bool empty, struct outcome *o)
+{
+    struct req *r;
+    bool asked, answered;
+
+    k->n_held = 0;
+    kit_connect(k, false, false);
+    arena_holds = false;
+    r = kit_ask(k, "POST", "/a?trailer", "h", "cookie: a\ncookie: b\ncookie: c\nx-one: 1\ncontent-type: t\n" MORE("\n"),
+                5);
+    memset(&k->held[0], 0, sizeof(k->held[0]));
+    buf_init(&k->held[0].told, 1000);
+    (void)kit_until(k, is_over, k);
+    asked = k->n_held > 0;
+    if (asked && k->held[0].x != NULL && k->held[0].ended) {
+        ok(is_whole(k->held[0].x, true), "the request is what was sent");
+        is_str(kit_text(&k->held[0].told), "body() end x-sum=abc ", "and its trailers");
+        answer(k, empty);
+    }
+    (void)kit_closed(k, r);
+    arena_holds = true;
+    without_memory = NULL;
+    answered = r->status == 200 && r->ended && r->code == 0;
+    if (answered)
+        ok(r->interim == 103 && kit_has(&r->fields, "x-answer: yes") &&
+               (empty || (kit_has(&r->body, "answer") && kit_has(&r->trailers, "x-end: 1"))),
+           "the answer is what was given");
+    ok(answered || r->code != 0 || r->status >= 500 || k->end != CLIENT_OPEN, "or it is none");
+    o->whole += answered;
+    o->refused += !answered;
+    o->gone += k->held[0].gone;
+    kit_disconnect(k);
+    world_empty(&k->w);
+    buf_free(&k->held[0].told);
+    k->n_held = 0;
+}
+
+static void http2(void)
+{
+    static const char *const functions[] = {"nghttp2_submit_response",        "nghttp2_submit_headers",
+                                            "nghttp2_submit_rst_stream",      "nghttp2_session_resume_data",
+                                            "nghttp2_session_consume_stream", "nghttp2_session_consume_connection"};
+    static struct kit k;
+    struct outcome o = {0, 0, 0}, of_function;
+
+    arena_holds = true;
+    kit_init(&k);
+    kit_start(&k);
+    for (int empty = 0; empty < 2; empty++) {
+        o = (struct outcome){0, 0, 0};
+        arena_fails_at = 0;
+        over_http2(&k, empty, &o);
+        is_u64(o.whole, 1, "with all memory");
+        for (arena_fails_at = 1; arena_fails_at < 200; arena_fails_at++) {
+            arena_calls = 0;
+            over_http2(&k, empty, &o);
+            if (arena_calls < arena_fails_at)
+                break;
+        }
+        ok(o.refused > 8 && o.whole == 2, "HTTP/2: %u allocations, each of which fails", o.refused);
+    }
+    arena_fails_at = 0;
+    for (size_t i = 0; i < ROWS(functions); i++) {
+        of_function = (struct outcome){0, 0, 0};
+        without_memory = functions[i];
+        over_http2(&k, false, &of_function);
+        is_u64(of_function.whole, i == 2, "%s", functions[i]);
+        is_u64(of_function.gone, i != 2, "the proxy is told");
+    }
+    kit_end(&k);
+}
+
+static void drained(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+/* Who cannot be told that we leave, or that his request is over, is left without a word. */
+static void end_without_memory(const char *function, bool abort)
+{
+    static struct kit k;
+    bool gone = false;
+
+    kit_init(&k);
+    kit_start(&k);
+    kit_connect(&k, false, false);
+    kit_get(&k, "/x");
+    kit_held(&k, 1);
+    without_memory = function;
+    if (abort) {
+        exchange_abort(k.held[0].x, "test");
+        k.held[0].gone = 1;
+    } else {
+        front_drain(k.w.front, drained, &gone);
+    }
+    ok(kit_ended(&k), "%s: the connection ends", function);
+    without_memory = NULL;
+    kit_settle(&k);
+    ok(gone || abort, "nothing holds the drain");
+    is_u64(k.held[0].gone, 1, "the proxy is told");
+    is_double(world_closed(&k.w, "no_memory"), 1, "counted");
+    kit_end(&k);
+}
+
+/* ---- HTTP/1.1 ---- */
+
+struct h1_goal {
+    struct world *w;
+    struct client *c;
+};
+
+static bool h1_is_over(void *arg)
+{
+    struct h1_goal *g = arg;
+
+    return g->c->end != CLIENT_OPEN || buf_len(&g->c->in) > 0 || g->w->gone > 0 ||
+           (buf_len(&g->w->sink) > 0 && memmem(buf_slice(&g->w->sink).p, buf_len(&g->w->sink), "end trailer", 11));
+}
+
+static void over_http1(struct world *w, struct outcome *o)
+{
+    static const char request[] =
+        "POST /a?trailer HTTP/1.1\r\nHost: h\r\nCookie: a; b; c\r\nX-One: 1\r\n"
+        "Content-Type: t\r\n" MORE("\r\n") "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
+                                           "X-Sum: abc\r\n\r\n";
+    struct http_head head, trailers;
+    struct client c;
+    struct h1_goal g = {w, &c};
+    bool answered;
+    const char *got;
+
+    w->gone = 0;
+    (void)world_sunk(w);
+    client_open(w, &c);
+    arena_holds = false;
+    client_send(&c, request);
+    (void)world_until(w, h1_is_over, &g);
+    if (w->x != NULL && buf_len(&w->sink) > 0 &&
+        memmem(buf_slice(&w->sink).p, buf_len(&w->sink), "end trailer", 11) != NULL) {
+        ok(is_whole(w->x, false), "the request is what was sent");
+        is_str(world_sunk(w), "body(hello) end trailer:X-Sum ", "and its body");
+        respond(w->x, &head, &trailers);
+        head.status = 200;
+        exchange_respond(w->x, &head, (struct http_body){HTTP_BODY_CHUNKED, 0});
+        if (w->x != NULL)
+            exchange_body(w->x, SLICE_LIT("answer"));
+        if (w->x != NULL)
+            exchange_finish(w->x, &trailers);
+        w->x = NULL;
+    }
+    world_settle(w);
+    arena_holds = true;
+    got = client_take(&c);
+    answered = strncmp(got, "HTTP/1.1 200 ", 13) == 0 && strstr(got, "\r\n0\r\n") != NULL;
+    if (answered)
+        ok(strstr(got, "x-answer: yes\r\n") != NULL && strstr(got, "6\r\nanswer\r\n0\r\nx-end: 1\r\n\r\n") != NULL,
+           "the answer is what was given");
+    else
+        ok(strncmp(got, "HTTP/1.1 503 ", 13) == 0 || client_ended(&c) != CLIENT_OPEN, "or it is none: %s", got);
+    o->whole += answered;
+    o->refused += !answered;
+    client_close(&c, STREAM_CLOSE_NOW);
+    world_empty(w);
+    w->x = NULL;
+}
+
+static void http1(void)
+{
+    struct outcome o = {0, 0, 0};
+    struct world w;
+
+    arena_holds = true;
+    arena_fails_at = 0;
+    world_init(&w, false);
+    world_start(&w);
+    over_http1(&w, &o);
+    is_u64(o.whole, 1, "with all memory");
+    for (arena_fails_at = 1; arena_fails_at < 200; arena_fails_at++) {
+        arena_calls = 0;
+        over_http1(&w, &o);
+        if (arena_calls < arena_fails_at)
+            break;
+    }
+    ok(o.refused > 4 && o.whole == 2, "HTTP/1.1: %u allocations, each of which fails", o.refused);
+    arena_fails_at = 0;
+    world_end(&w);
+}
+
+int main(void)
+{
+    http2();
+    end_without_memory("nghttp2_submit_shutdown_notice", false);
+    end_without_memory("nghttp2_submit_goaway", false);
+    end_without_memory("nghttp2_submit_rst_stream", true);
+    http1();
+    return tap_end();
+}
