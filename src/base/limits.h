@@ -19,6 +19,7 @@ enum {
     LIMIT_CONNECT_HEAD_BYTES = 64 << 10, /* a proxy's answer to CONNECT */
     LIMIT_EXCHANGE_ARENA = 4 << 20,      /* everything that is kept per request, heads included */
     LIMIT_CONNECTION_HEADS = 4 << 20,    /* heads that are still needed, of all requests of one client's connection */
+    LIMIT_CLIENT_LITTLE = 256 << 10,     /* of an address: while others hold more than it that is not too much */
 
     /* Streams: what may wait in memory per direction. */
     LIMIT_STREAM_READ_TURN = 64 << 10,    /* ciphertext taken from the kernel per callback */
@@ -93,17 +94,16 @@ enum {
     LIMIT_ASKERS = 500, /* for what only old, only new or only some servers serve: resource, user agent, user */
     LIMIT_ASKERS_RESOURCES = 500, /* how often each was asked for, likewise */
     LIMIT_CHANGES = 100, /* of what happened lately that is kept for people, and as many of what was not believed */
-    LIMIT_CONTROL_CLIENTS = 8,       /* of the control socket, at once */
-    LIMIT_CONTROL_LINE = 64 << 10,   /* one request there */
-    LIMIT_CONTROL_ANSWER = 16 << 20, /* one answer; 100 servers and 500 groups are 3 MB */
-    LIMIT_PROXY_HEADERS = 1024,      /* connections of balancers whose PROXY header has not come */
-    LIMIT_ADMIN_CONNECTIONS = 256,   /* with the admin listener */
-    LIMIT_ADMIN_HANDSHAKES = 128,    /* of these, in their handshakes */
-    LIMIT_ADMIN_UNTAKEN = 64 << 20,  /* of its answers, until they are read: then no more long ones are made */
-    LIMIT_PEM_BYTES = 16 << 20,      /* a file of certificates or keys */
-    /* A ClientHello: one record. Real ones have 2 KB, and what the ticket has that they show (up to 9 KB). */
-    LIMIT_CLIENT_HELLO_BYTES = 16 << 10,
-    LIMIT_CLIENT_TICKETS = 5, /* in one: as many as Go looks at, 0.1 ms each with a certificate in it */
+    LIMIT_CONTROL_CLIENTS = 8,           /* of the control socket, at once */
+    LIMIT_CONTROL_LINE = 64 << 10,       /* one request there */
+    LIMIT_CONTROL_ANSWER = 16 << 20,     /* one answer; 100 servers and 500 groups are 3 MB */
+    LIMIT_PROXY_HEADERS = 1024,          /* connections of balancers whose PROXY header has not come */
+    LIMIT_ADMIN_CONNECTIONS = 256,       /* with the admin listener */
+    LIMIT_ADMIN_HANDSHAKES = 128,        /* of these, in their handshakes */
+    LIMIT_ADMIN_UNTAKEN = 64 << 20,      /* of its answers, until they are read: then no more long ones are made */
+    LIMIT_PEM_BYTES = 16 << 20,          /* a file of certificates or keys */
+    LIMIT_CLIENT_HELLO_BYTES = 16 << 10, /* one record; real ones have 2 KB and the ticket that they show (up to 9) */
+    LIMIT_CLIENT_TICKETS = 5,            /* in one: as many as Go looks at, 0.1 ms each with a certificate in it */
     /* Certificates: 0.1 to 0.2 ms and 2 to 4 KB each before anybody is known, and they may be of 170 bytes. */
     LIMIT_CLIENT_CHAIN_BYTES = 8 << 10,  /* that a client shows; with RSA-4096 one has 1.3 KB */
     LIMIT_CLIENT_CERTIFICATES = 6,       /* so many at once */

@@ -5,6 +5,7 @@
 
 #include "base/contract.h"
 #include "base/strmap.h"
+#include "front/memory.h"
 
 enum {
     SEARCHED = 32, /* how far we look for somebody with more than a share; beyond, age alone decides */
@@ -15,7 +16,7 @@ enum {
 struct client_address {
     size_t open;    /* descriptors */
     size_t members; /* those, and whose memory has not gone yet */
-    struct quota held;
+    struct memory_address memory;
     uint64_t cancels_since_ms; /* a running second, and how many were in it */
     unsigned cancels;
     struct list fresh; /* by client_member.of_address, oldest first */
@@ -28,20 +29,21 @@ struct behind {
 };
 
 struct clients {
-    struct quota *all;
+    struct memory *memory;
     struct strmap *by_ip;
     struct list fresh;      /* by client_member.among_all, oldest first */
     size_t fresh_addresses; /* addresses that have any */
+    size_t asking;          /* addresses that have others */
     struct behind behind[BEHIND];
 };
 
-struct clients *clients_new(struct quota *all)
+struct clients *clients_new(struct memory *memory)
 {
     struct clients *c = mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;
-    c->all = all;
+    c->memory = memory;
     list_init(&c->fresh);
     c->by_ip = strmap_new();
     if (c->by_ip == NULL) {
@@ -59,8 +61,10 @@ void clients_free(struct clients *c)
 
     if (c == NULL)
         return;
-    while (strmap_next(c->by_ip, &cursor, &key, &address))
+    while (strmap_next(c->by_ip, &cursor, &key, &address)) {
+        memory_address_leave(&((struct client_address *)address)->memory);
         mem_free(address);
+    }
     strmap_free(c->by_ip);
     mem_free(c);
 }
@@ -75,12 +79,13 @@ static struct client_address *address_of(struct clients *c, struct slice ip)
     if (a == NULL)
         return NULL;
     list_init(&a->fresh);
-    quota_init(&a->held, c->all, 0);
     snprintf(a->ip, sizeof(a->ip), "%.*s", (int)ip.n, ip.p);
-    if (strmap_put(c->by_ip, slice_str(a->ip), a, NULL))
-        return a;
-    mem_free(a);
-    return NULL;
+    if (!strmap_put(c->by_ip, slice_str(a->ip), a, NULL)) {
+        mem_free(a);
+        return NULL;
+    }
+    memory_address_enter(c->memory, &a->memory);
+    return a;
 }
 
 enum clients_verdict clients_enter(struct clients *c, struct client_member *m, struct slice ip, size_t max)
@@ -101,6 +106,12 @@ enum clients_verdict clients_enter(struct clients *c, struct client_member *m, s
     return CLIENTS_WELCOME;
 }
 
+/* How many of its connections have asked something. */
+static size_t asked_by(const struct client_address *a)
+{
+    return a->open - a->fresh.count;
+}
+
 void clients_asked(struct clients *c, struct client_member *m)
 {
     if (m->address == NULL || !list_linked(&m->among_all))
@@ -109,6 +120,7 @@ void clients_asked(struct clients *c, struct client_member *m)
     list_remove(&m->address->fresh, &m->of_address);
     if (m->address->fresh.count == 0)
         c->fresh_addresses--;
+    c->asking += asked_by(m->address) == 1;
 }
 
 void clients_leave(struct clients *c, struct client_member *m)
@@ -119,6 +131,7 @@ void clients_leave(struct clients *c, struct client_member *m)
     must_hold(m->address->open > 0);
     m->left = true;
     m->address->open--;
+    c->asking -= asked_by(m->address) == 0;
 }
 
 void clients_gone(struct clients *c, struct client_member *m)
@@ -129,7 +142,7 @@ void clients_gone(struct clients *c, struct client_member *m)
     must_hold(a == NULL || (a->members > 0 && !list_linked(&m->of_address)));
     if (a == NULL || --a->members > 0)
         return;
-    must_hold(a->held.held == 0);
+    memory_address_leave(&a->memory);
     strmap_remove(c->by_ip, slice_str(a->ip));
     mem_free(a);
 }
@@ -170,17 +183,14 @@ bool clients_behind_may_ask(const struct clients *c, uint64_t client, uint64_t n
 
 struct quota *clients_quota(const struct client_member *m)
 {
-    return &m->address->held;
-}
-
-size_t clients_addresses(const struct clients *c)
-{
-    return strmap_count(c->by_ip);
+    return &m->address->memory.held;
 }
 
 bool clients_has_surplus(const struct clients *c, const struct client_member *m, size_t max)
 {
-    return m->address != NULL && m->address->open > max / (clients_addresses(c) + 1) + 1;
+    size_t left = max > c->fresh.count ? max - c->fresh.count : 0;
+
+    return m->address != NULL && m->address->open > left / (c->asking + 1) + 1;
 }
 
 size_t clients_fresh(const struct clients *c)

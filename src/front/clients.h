@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/slice.h"
 
+struct memory;
 struct quota;
 
 struct clients;
@@ -28,8 +29,8 @@ struct client_member {
 
 enum clients_verdict { CLIENTS_WELCOME, CLIENTS_TOO_MANY, CLIENTS_NO_MEMORY };
 
-/* `all`: the parent of what the addresses hold; it must outlive them. NULL when out of memory. */
-MEM_CHECK struct clients *clients_new(struct quota *all);
+/* `memory` looks after what the addresses hold, and must outlive them; NULL: nobody does. NULL when out of memory. */
+MEM_CHECK struct clients *clients_new(struct memory *memory);
 /* Members that have not gone must not be used with it any more. */
 void clients_free(struct clients *c);
 /* Counts a connection, as one that has not asked anything. max: per address, 0 for no limit; an empty address (unix
@@ -52,11 +53,10 @@ void clients_behind_cancelled(struct clients *c, uint64_t client, uint64_t now_m
 bool clients_behind_may_ask(const struct clients *c, uint64_t client, uint64_t now_ms, unsigned most);
 /* What its address holds. */
 struct quota *clients_quota(const struct client_member *m);
-/* From which there are connections, or were a moment ago. */
-size_t clients_addresses(const struct clients *c);
 /*
  * Its address has more than an equal share of `max` descriptors, if somebody with another address wants one, too: by
- * two at least, so that who comes from thousands of addresses drives nobody out who has as few connections as he.
+ * two at least, so that who comes from thousands of addresses drives nobody out who has as few connections as he. What
+ * is shared is what those leave who have not asked anything, by the addresses from which somebody has.
  */
 bool clients_has_surplus(const struct clients *c, const struct client_member *m, size_t max);
 /* How many have not asked anything. */

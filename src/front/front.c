@@ -504,11 +504,6 @@ static bool between_requests(const struct memory_holder *h)
     return is_between_requests(list_entry(h, const struct front_conn, memory));
 }
 
-static size_t addresses(void *arg)
-{
-    return clients_addresses(((struct front *)arg)->host.clients);
-}
-
 static void say_greedy(struct front_conn *fc)
 {
     struct front *f = front_of(fc->host);
@@ -635,9 +630,8 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->host.on_left = check_drained;
     f->host.on_closed = on_closed;
     f->proxied = proxy_accept_new(l, on_proxied, on_bad_proxy_header, f);
-    f->host.memory = memory_new(
-        l, &(struct memory_opts){
-               .moved = moved_by, .idle = between_requests, .end = end_greedy, .addresses = addresses, .arg = f});
+    f->host.memory =
+        memory_new(l, &(struct memory_opts){.moved = moved_by, .idle = between_requests, .end = end_greedy});
     lifetime_init(&f->life, l, "front");
     lifetime_work_init(&f->life, &f->drained, LOOP_DEFERRED, call_drained, f);
     f->drain_look = lifetime_timer(&f->life, end_those_not_busy, f);
@@ -645,7 +639,7 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->full_look = lifetime_timer(&f->life, make_place, f);
     f->host.clients = f->host.memory == NULL || f->drain_look == NULL || f->untold == NULL || f->full_look == NULL
                           ? NULL
-                          : clients_new(memory_all(f->host.memory));
+                          : clients_new(f->host.memory);
     if (f->host.clients == NULL) {
         err_set(err, "out of memory");
         front_free(f);

@@ -13,6 +13,7 @@ enum {
     SMALL_AT_ONCE = 32,    /* and of the others */
     SMALL_SEEN = 1024,     /* of the others in one look; the next look goes on behind them */
     CLIENTS = 128,         /* of one connection: more than it has streams */
+    FORGOTTEN = 2,         /* addresses that are looked at for each that comes to hold more than a little */
 };
 
 struct memory_client {
@@ -26,6 +27,10 @@ struct memory {
     struct quota all;
     struct list much;  /* holders of MUCH_BYTES and more */
     struct list small; /* the others; those seen last are at the end */
+    struct list large; /* addresses that hold, or held lately, more than a little */
+    size_t addresses;
+    size_t little; /* what the other addresses held at the last look */
+    bool crowd;    /* that, and a little for each large one, is too much */
     struct memory_opts opts;
 };
 
@@ -76,10 +81,48 @@ static size_t enough(const struct memory *m)
     return m->all.mark - m->all.mark / 8;
 }
 
+/* ---- shares ---- */
+
+/* Those seen last are at the end. Returns what they hold that are still large. */
+static size_t look_at_large(struct memory *m, size_t n)
+{
+    struct list_node *node;
+    size_t held = 0;
+
+    for (; n > 0 && (node = list_pop_front(&m->large)) != NULL; n--) {
+        struct memory_address *a = list_entry(node, struct memory_address, node);
+
+        if (a->held.held < LIMIT_CLIENT_LITTLE)
+            continue;
+        list_push_back(&m->large, node);
+        held += a->held.held;
+    }
+    return held;
+}
+
+static void on_large(struct quota *q)
+{
+    struct memory_address *a = list_entry(q, struct memory_address, held);
+
+    (void)look_at_large(a->memory, FORGOTTEN); /* or else the list is of all that ever were */
+    if (!list_linked(&a->node))
+        list_push_back(&a->memory->large, &a->node);
+}
+
+static void look_at_addresses(struct memory *m)
+{
+    m->little = m->all.held - look_at_large(m, m->large.count);
+    m->crowd = m->little + m->large.count * LIMIT_CLIENT_LITTLE >= enough(m);
+}
+
 /* As long as there is more than enough, somebody holds more than that. */
 static size_t share_of(const struct memory *m, size_t all)
 {
-    return all / m->opts.addresses(m->opts.arg);
+    size_t left = all > m->little ? all - m->little : 0, n = m->large.count > 0 ? m->large.count : 1;
+
+    if (m->crowd)
+        return all / (m->addresses > 0 ? m->addresses : 1);
+    return left / n > LIMIT_CLIENT_LITTLE ? left / n : LIMIT_CLIENT_LITTLE;
 }
 
 /* ---- the greediest of them ---- */
@@ -178,8 +221,10 @@ static void make_room(void *arg)
     struct ranking much = {.most = ENDED_AT_ONCE}, small = {.most = SMALL_AT_ONCE};
     size_t all = m->all.held, left;
 
+    m->crowd = false;
     if (all <= enough(m))
         return;
+    look_at_addresses(m);
     rank_much(m, &much);
     all = left = end_first(m, &much, all);
     if (all > enough(m)) {
@@ -210,6 +255,7 @@ struct memory *memory_new(struct loop *l, const struct memory_opts *o)
     m->opts = *o;
     list_init(&m->much);
     list_init(&m->small);
+    list_init(&m->large);
     quota_init(&m->all, NULL, 0);
     m->all.reached = on_full;
     m->look = loop_timer_new(l, make_room, m);
@@ -224,7 +270,7 @@ void memory_free(struct memory *m)
 {
     if (m == NULL)
         return;
-    must_hold(m->all.held == 0);
+    must_hold(m->all.held == 0 && m->addresses == 0);
     loop_timer_free(m->look);
     mem_free(m);
 }
@@ -240,6 +286,28 @@ void memory_set_limit(struct memory *m, size_t most)
 struct quota *memory_all(struct memory *m)
 {
     return &m->all;
+}
+
+void memory_address_enter(struct memory *m, struct memory_address *a)
+{
+    *a = (struct memory_address){.memory = m};
+    quota_init(&a->held, m != NULL ? &m->all : NULL, 0);
+    if (m == NULL)
+        return;
+    a->held.mark = LIMIT_CLIENT_LITTLE;
+    a->held.reached = on_large;
+    m->addresses++;
+}
+
+void memory_address_leave(struct memory_address *a)
+{
+    must_hold(a->held.held == 0);
+    if (a->memory == NULL)
+        return;
+    if (list_linked(&a->node))
+        list_remove(&a->memory->large, &a->node);
+    must_hold(a->memory->addresses > 0);
+    a->memory->addresses--;
 }
 
 void memory_enter(struct memory *m, struct memory_holder *h, struct quota *address)

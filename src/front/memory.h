@@ -10,6 +10,10 @@
  * greediest of the greediest address first; where that is not enough, small ones, between requests first. An address
  * within its share loses nothing. The last eighth is for what is under way and for others; at the limit nobody gets
  * more.
+ *
+ * What is shared is what addresses that hold a little (LIMIT_CLIENT_LITTLE) leave, and it is shared by the others: who
+ * is silent at thousands of addresses makes nobody's share smaller. Only where even a little for each is too much an
+ * equal share is one of all addresses.
  */
 #ifndef MVPROXY_FRONT_MEMORY_H
 #define MVPROXY_FRONT_MEMORY_H
@@ -22,6 +26,13 @@ struct memory;
 
 /* The heads of one client, of the many whose requests a connection carries. */
 struct memory_client;
+
+/* An address: what its connections hold. */
+struct memory_address {
+    struct quota held;
+    struct list_node node; /* among those that have held more than a little when it was looked at last, or since */
+    struct memory *memory;
+};
 
 /* Part of a connection. */
 struct memory_holder {
@@ -38,8 +49,6 @@ struct memory_opts {
     uint64_t (*moved)(const struct memory_holder *h); /* bytes in both directions since its beginning */
     bool (*idle)(const struct memory_holder *h);      /* it is between two requests, and its last answer is out */
     void (*end)(struct memory_holder *h);             /* ends it, within the call */
-    size_t (*addresses)(void *arg);                   /* that have connections; at least 1 when there is a holder */
-    void *arg;
 };
 
 /* NULL when out of memory. */
@@ -49,6 +58,11 @@ void memory_free(struct memory *m);
 void memory_set_limit(struct memory *m, size_t most);
 /* Of all clients: the parent of each address' quota. */
 struct quota *memory_all(struct memory *m);
+
+/* It has connections. m NULL: nobody looks at it. */
+void memory_address_enter(struct memory *m, struct memory_address *a);
+/* Nothing is charged to it any more. */
+void memory_address_leave(struct memory_address *a);
 
 /* NULL: nobody looks at it. */
 void memory_enter(struct memory *m, struct memory_holder *h, struct quota *address);

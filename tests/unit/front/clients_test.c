@@ -117,6 +117,30 @@ static void test_shares(void)
     clients_free(c);
 }
 
+/* Who is silent at thousands of addresses makes nobody's share smaller, but for the places that he has. */
+static void test_silent_addresses(void)
+{
+    struct clients *c = clients_new(NULL);
+    char ip[48];
+
+    for (size_t i = 0; i < 50; i++) {
+        enter(c, i, "10.0.0.1");
+        clients_asked(c, &members[i]);
+    }
+    for (size_t i = 50; i < 150; i++) {
+        snprintf(ip, sizeof(ip), "10.0.1.%zu", i);
+        enter(c, i, ip);
+    }
+    ok(!clients_has_surplus(c, &members[0], 200), "50 of 100 that are left, and one other may come");
+    ok(clients_has_surplus(c, &members[0], 190), "of 90 they are more than a share");
+    clients_asked(c, &members[50]);
+    ok(clients_has_surplus(c, &members[0], 200), "and where another one has asked");
+    clients_leave(c, &members[50]);
+    ok(!clients_has_surplus(c, &members[0], 200), "until it leaves");
+    leave_all(c);
+    clients_free(c);
+}
+
 /* A share may be less than one: then who comes from thousands of addresses must not drive out who has one connection.
  */
 static void test_small_shares(void)
@@ -163,11 +187,8 @@ static void test_no_memory(void)
 static void cancelled(void)
 {
     struct client_member two[2] = {0}, gone = {0};
-    struct quota all;
-    struct clients *c;
+    struct clients *c = clients_new(NULL);
 
-    quota_init(&all, NULL, 0);
-    c = clients_new(&all);
     if (c == NULL || clients_enter(c, &two[0], SLICE_LIT("10.0.0.1"), 2) != CLIENTS_WELCOME ||
         clients_enter(c, &two[1], SLICE_LIT("10.0.0.1"), 2) != CLIENTS_WELCOME)
         tap_bail("no memory");
@@ -183,11 +204,8 @@ static void cancelled(void)
 
 static void behind_another(void)
 {
-    struct quota all;
-    struct clients *c;
+    struct clients *c = clients_new(NULL);
 
-    quota_init(&all, NULL, 0);
-    c = clients_new(&all);
     if (c == NULL)
         tap_bail("no memory");
     for (unsigned i = 0; i < 3; i++)
@@ -208,6 +226,7 @@ int main(void)
     test_surplus();
     test_many_addresses();
     test_shares();
+    test_silent_addresses();
     test_small_shares();
     test_no_memory();
     cancelled();

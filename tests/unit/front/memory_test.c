@@ -178,11 +178,6 @@ static bool is_idle(const struct memory_holder *h)
     return list_entry(h, struct fake, holder)->idle;
 }
 
-static size_t n_addresses(void *arg)
-{
-    return *(size_t *)arg;
-}
-
 static void end_fake(struct memory_holder *h)
 {
     struct fake *f = list_entry(h, struct fake, holder);
@@ -193,18 +188,24 @@ static void end_fake(struct memory_holder *h)
 }
 
 /* 8 MiB for so many addresses. */
-static struct memory *new_memory(struct kit *k, struct quota *address, size_t *n)
+static struct memory *new_memory(struct kit *k, struct memory_address *address, size_t n)
 {
-    struct memory *m = memory_new(
-        k->w.loop,
-        &(struct memory_opts){.moved = moved_by, .idle = is_idle, .end = end_fake, .addresses = n_addresses, .arg = n});
+    struct memory *m =
+        memory_new(k->w.loop, &(struct memory_opts){.moved = moved_by, .idle = is_idle, .end = end_fake});
 
     if (m == NULL)
         tap_bail("out of memory");
     memory_set_limit(m, 8 << 20);
-    for (size_t i = 0; i < *n; i++)
-        quota_init(&address[i], memory_all(m), 0);
+    for (size_t i = 0; i < n; i++)
+        memory_address_enter(m, &address[i]);
     return m;
+}
+
+static void end_memory(struct memory *m, struct memory_address *address, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        memory_address_leave(&address[i]);
+    memory_free(m);
 }
 
 static void hold(struct fake *f, size_t bytes)
@@ -229,9 +230,8 @@ static bool one_ended(void *arg)
 
 static void test_greediest(struct kit *k)
 {
-    struct quota address[2];
-    size_t addresses = 2;
-    struct memory *m = new_memory(k, address, &addresses);
+    struct memory_address address[2];
+    struct memory *m = new_memory(k, address, 2);
     struct fake f[5] = {0};
 
     for (uint64_t nth = 1; nth <= 2; nth++) {
@@ -241,7 +241,7 @@ static void test_greediest(struct kit *k)
         mem_fail_nth(0);
     }
     for (int i = 0; i < 5; i++)
-        memory_enter(m, &f[i].holder, &address[i == 0]);
+        memory_enter(m, &f[i].holder, &address[i == 0].held);
     hold(&f[0], 2300 << 10); /* more than any other, but alone at its address */
     hold(&f[1], 1 << 20);
     hold(&f[2], 32 << 10);
@@ -259,7 +259,7 @@ static void test_greediest(struct kit *k)
     for (int i = 0; i < 5; i++)
         if (!f[i].ended)
             end_fake(&f[i].holder);
-    memory_free(m);
+    end_memory(m, address, 2);
 }
 
 /* ---- many who hold little ---- */
@@ -291,26 +291,25 @@ static bool has_room(void *arg)
 static void crowd(struct kit *k, bool idle)
 {
     static struct fake f[MANY], modest[2];
-    struct quota address[2];
-    size_t addresses = 2;
-    struct crowd c = {.m = new_memory(k, address, &addresses), .f = f};
+    struct memory_address address[2];
+    struct crowd c = {.m = new_memory(k, address, 2), .f = f};
     unsigned n = 0;
 
     memset(f, 0, sizeof(f));
     memset(modest, 0, sizeof(modest));
     for (int i = 0; i < 2; i++)
-        memory_enter(c.m, &modest[i].holder, &address[1]);
+        memory_enter(c.m, &modest[i].holder, &address[1].held);
     modest[1].idle = true;
     hold(&modest[0], MODEST);
     hold(&modest[1], SMALL);
     for (int i = 0; i < MANY; i++) {
-        memory_enter(c.m, &f[i].holder, &address[0]);
+        memory_enter(c.m, &f[i].holder, &address[0].held);
         f[i].idle = idle && i % 2 == 0;
         n += quota_take(&f[i].holder.held, SMALL);
     }
     ok(n < MANY && memory_refuses(&f[0].holder), "many who hold little hold too much together");
     ok(kit_until(k, has_room, &c), "they end, until there is room");
-    ok(address[0].held > memory_all(c.m)->mark / 4, "and no more of them");
+    ok(address[0].held.held > memory_all(c.m)->mark / 4, "and no more of them");
     ok(!modest[0].ended && !modest[1].ended, "an address within its share loses nothing");
     n = 0;
     for (int i = 0; i < MANY; i++)
@@ -321,7 +320,7 @@ static void crowd(struct kit *k, bool idle)
             end_fake(&f[i].holder);
     end_fake(&modest[0].holder);
     end_fake(&modest[1].holder);
-    memory_free(c.m);
+    end_memory(c.m, address, 2);
 }
 
 static void test_crowd_idle(struct kit *k)
@@ -339,26 +338,25 @@ static void test_share_is_left(struct kit *k)
 {
     enum { EACH = 200 << 10 };
     static const unsigned pieces[] = {10, 14, 12};
-    size_t addresses = 3;
-    struct quota address[3];
-    struct memory *m = new_memory(k, address, &addresses);
+    struct memory_address address[3];
+    struct memory *m = new_memory(k, address, 3);
     struct fake f[36] = {0};
     unsigned n = 0;
 
     for (unsigned i = 0; i < 3; i++)
         for (unsigned end = n + pieces[i]; n < end; n++) {
-            memory_enter(m, &f[n].holder, &address[i]);
+            memory_enter(m, &f[n].holder, &address[i].held);
             quota_add(&f[n].holder.held, EACH);
         }
     ok(memory_all(m)->held > memory_all(m)->mark, "two addresses hold more than a share");
     ok(kit_until(k, has_enough, m), "they are made to hold less");
-    is_u64(address[0].held, 10 * EACH, "the third is within his");
-    is_u64(address[1].held, 10 * EACH, "a share is left to the greediest");
-    is_u64(address[2].held, 11 * EACH, "the other one makes the rest of the room");
+    is_u64(address[0].held.held, 10 * EACH, "the third is within his");
+    is_u64(address[1].held.held, 10 * EACH, "a share is left to the greediest");
+    is_u64(address[2].held.held, 11 * EACH, "the other one makes the rest of the room");
     for (n = 0; n < 36; n++)
         if (!f[n].ended)
             end_fake(&f[n].holder);
-    memory_free(m);
+    end_memory(m, address, 3);
 }
 
 /* ---- how often it looks ---- */
@@ -384,20 +382,18 @@ static void test_looks(struct kit *k)
 {
     enum { HOLDERS = 150, EACH = 60 << 10 };
     static struct fake f[HOLDERS];
-    size_t addresses = 1;
-    struct memory_opts o = {
-        .moved = moved_by, .idle = never_idle, .end = end_fake, .addresses = n_addresses, .arg = &addresses};
+    struct memory_opts o = {.moved = moved_by, .idle = never_idle, .end = end_fake};
     struct memory *m = memory_new(k->w.loop, &o);
-    struct quota address;
+    struct memory_address address;
 
     if (m == NULL)
         tap_bail("out of memory");
     clock_fake(clock_us(), clock_wall_us());
     memory_set_limit(m, 8 << 20);
-    quota_init(&address, memory_all(m), 0);
+    memory_address_enter(m, &address);
     asked = 0;
     for (int i = 0; i < HOLDERS; i++) {
-        memory_enter(m, &f[i].holder, &address);
+        memory_enter(m, &f[i].holder, &address.held);
         quota_add(&f[i].holder.held, EACH);
     }
     later(k, 0);
@@ -408,7 +404,124 @@ static void test_looks(struct kit *k)
     is_u64(asked, 2 * HOLDERS, "but after a while");
     for (int i = 0; i < HOLDERS; i++)
         end_fake(&f[i].holder);
-    memory_free(m);
+    end_memory(m, &address, 1);
+    clock_real();
+}
+
+/* ---- many addresses ---- */
+
+enum { SILENT = 3000 };
+
+/* One is greedy and moves, so that nobody is looked for first; one is between two requests. */
+struct many {
+    struct memory *m;
+    struct memory_address *address; /* greedy, modest, silent ones */
+    struct fake greedy[7], modest;
+};
+
+static struct many *many_addresses(struct kit *k)
+{
+    struct many *y = calloc(1, sizeof(*y));
+
+    y->address = calloc(2 + SILENT, sizeof(*y->address));
+    clock_fake(clock_us(), clock_wall_us());
+    y->m = new_memory(k, y->address, 2 + SILENT);
+    memory_enter(y->m, &y->modest.holder, &y->address[1].held);
+    y->modest.idle = true;
+    quota_add(&y->modest.holder.held, MODEST);
+    for (int i = 0; i < 7; i++) {
+        memory_enter(y->m, &y->greedy[i].holder, &y->address[0].held);
+        quota_add(&y->greedy[i].holder.held, 1 << 20);
+    }
+    return y;
+}
+
+static void end_many(struct many *y)
+{
+    for (int i = 0; i < 7; i++)
+        if (!y->greedy[i].ended)
+            end_fake(&y->greedy[i].holder);
+    if (!y->modest.ended)
+        end_fake(&y->modest.holder);
+    end_memory(y->m, y->address, 2 + SILENT);
+    clock_real();
+    free(y->address);
+    free(y);
+}
+
+static void test_silent_addresses(struct kit *k)
+{
+    struct many *y = many_addresses(k);
+    unsigned ended = 0;
+
+    later(k, 0);
+    ok(memory_refuses(&y->greedy[0].holder), "one address holds too much");
+    ok(!memory_refuses(&y->modest.holder), "and next to thousands of others that hold nothing a modest one may go on");
+    for (int look = 0; look < 20; look++) {
+        for (int i = 0; i < 7; i++)
+            y->greedy[i].moved += 1 << 20;
+        later(k, 110);
+    }
+    ok(!y->modest.ended, "nor does it end, though it alone is between requests");
+    later(k, 1200);
+    later(k, 110);
+    for (int i = 0; i < 7; i++)
+        ended += y->greedy[i].ended;
+    is_u64(ended, 1, "the greedy one makes room");
+    ok(!y->modest.ended, "alone");
+    end_many(y);
+}
+
+/* Each of them holds a little. */
+static void test_crowd_of_addresses(struct kit *k)
+{
+    enum { N = 100, EACH = 90 << 10 };
+    static struct memory_address address[N];
+    static struct fake f[N];
+    struct memory *m = new_memory(k, address, N);
+    unsigned ended = 0;
+
+    for (int i = 0; i < N; i++) {
+        memory_enter(m, &f[i].holder, &address[i].held);
+        f[i].idle = true;
+        quota_add(&f[i].holder.held, i < N / 2 ? EACH / 2 : i == N - 1 ? 3 * EACH : EACH);
+    }
+    while (memory_all(m)->held < memory_all(m)->mark)
+        quota_add(&f[N - 2].holder.held, EACH);
+    ok(kit_until(k, has_enough, m), "where a little for each is too much, there is room in the end");
+    for (int i = 0; i < N; i++)
+        ended += f[i].ended && i < N / 2;
+    is_u64(ended, 0, "and who holds less than an equal share of all has not made it");
+    for (int i = 0; i < N; i++)
+        if (!f[i].ended)
+            end_fake(&f[i].holder);
+    end_memory(m, address, N);
+}
+
+/* Who holds little again takes no share any more. */
+static void test_large_is_over(struct kit *k)
+{
+    enum { N = 20 };
+    static struct memory_address address[N];
+    static struct fake f[N];
+    struct memory *m = new_memory(k, address, N);
+
+    clock_fake(clock_us(), clock_wall_us());
+    for (int i = 0; i < N; i++) {
+        memory_enter(m, &f[i].holder, &address[i].held);
+        quota_add(&f[i].holder.held, LIMIT_CLIENT_LITTLE);
+        if (i > 2)
+            quota_give(&f[i].holder.held, LIMIT_CLIENT_LITTLE);
+    }
+    quota_add(&f[0].holder.held, 5 << 20);
+    quota_add(&f[1].holder.held, 1792 << 10);
+    later(k, 110);
+    ok(memory_refuses(&f[0].holder), "more than a third is too much");
+    ok(!memory_refuses(&f[1].holder), "less is not, though many more held something once");
+    for (int i = 0; i < N; i++)
+        if (!f[i].ended)
+            end_fake(&f[i].holder);
+    end_memory(m, address, N);
     clock_real();
 }
 
@@ -618,11 +731,13 @@ static void test_heads_of_clients(void)
 }
 
 static const struct kit_story stories[] = {
-    {"answered heads", test_answered_heads},    {"limit", test_limit},
-    {"endless heads", test_endless_heads},      {"greediest", test_greediest},
-    {"many between requests", test_crowd_idle}, {"many that wait", test_crowd_busy},
-    {"a share is left", test_share_is_left},    {"window shut", test_window_shut},
-    {"socket shut", test_socket_shut},          {"looks", test_looks},
+    {"answered heads", test_answered_heads},     {"limit", test_limit},
+    {"endless heads", test_endless_heads},       {"greediest", test_greediest},
+    {"many between requests", test_crowd_idle},  {"many that wait", test_crowd_busy},
+    {"a share is left", test_share_is_left},     {"window shut", test_window_shut},
+    {"socket shut", test_socket_shut},           {"looks", test_looks},
+    {"silent addresses", test_silent_addresses}, {"crowd of addresses", test_crowd_of_addresses},
+    {"large is over", test_large_is_over},
 };
 
 static const struct world_story stories1[] = {
