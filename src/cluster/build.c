@@ -15,6 +15,11 @@ struct build {
     struct served_documents *made[SERVED_HALVES];
 };
 
+static unsigned flags_of(const struct served_peer *p)
+{
+    return (p->stale ? DISCO_SERVER_LAPSED : 0) | (p->vouches ? DISCO_SERVER_VOUCHES : 0);
+}
+
 /* A server without this half (a hostile one, or one that is no kube-apiserver) has no say in it. */
 static bool add_servers(struct disco_merge *m, const struct served_input *in, enum served_half half)
 {
@@ -23,8 +28,7 @@ static bool add_servers(struct disco_merge *m, const struct served_input *in, en
     for (size_t i = 0; in->peers_enabled && i < in->n_peers; i++) {
         const struct disco_doc *doc = disco_half(in->peers[i].disco, half == SERVED_CORE);
 
-        if (doc != NULL &&
-            !disco_merge_add(m, slice_str(in->peers[i].id), doc, in->peers[i].stale ? DISCO_SERVER_LAPSED : 0))
+        if (doc != NULL && !disco_merge_add(m, slice_str(in->peers[i].id), doc, flags_of(&in->peers[i])))
             return false;
     }
     return true;

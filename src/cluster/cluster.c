@@ -19,6 +19,7 @@
 #include "cluster/peer_named.h"
 #include "cluster/peers_static.h"
 #include "cluster/publish.h"
+#include "cluster/pulse.h"
 #include "cluster/records.h"
 #include "cluster/server.h"
 
@@ -87,6 +88,34 @@ static void on_compared(void *arg)
     c->uneven = r->uneven > 0;
 }
 
+/*
+ * Their Leases, in which they say that they serve something else, cannot be read meanwhile. If they are many, each is
+ * read less often.
+ */
+static void on_others(void *arg)
+{
+    struct cluster *c = arg;
+    struct peer *p;
+    size_t i = 0;
+
+    if (!c->local_gone)
+        return;
+    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+        if (p->life == PEER_LIVE && p->server != NULL && refresh_failure(p->server->discovery) == NULL)
+            refresh_trigger(p->server->discovery, REFRESH_MISS);
+    publish_request(c->publish);
+    loop_timer_set(c->others, CLUSTER_OTHERS_MS * (1 + i / PULSE_SERVERS));
+}
+
+static void note_gone(struct cluster *c)
+{
+    if (c->local_gone)
+        return;
+    c->local_gone = true;
+    c->local_gone_ms = loop_now_ms(c->loop);
+    loop_timer_set(c->others, 0);
+}
+
 static void on_readiness(void *arg)
 {
     struct cluster *c = arg;
@@ -100,6 +129,8 @@ static void on_readiness(void *arg)
                                           : ", and no peer answers for it");
     metric_set(c->metrics.failing_over, ready ? 0 : 1);
     cluster_doubt_local(c);
+    if (!ready)
+        note_gone(c);
     if (s == READINESS_UNREACHABLE)
         pulse_doubt(c->local->pulse);
     /* It may be another version; the pauses before the next attempts have grown while it was away. */
@@ -198,9 +229,10 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->publish = publish_new(&p);
     c->memory_retry = loop_timer_new(l, on_memory_retry, c);
     c->patience = loop_timer_new(l, on_patience, c);
+    c->others = loop_timer_new(l, on_others, c);
     c->readiness = readiness_new(c->api, on_readiness, c);
     c->local = cluster_new_server(c, NULL);
-    if (c->local == NULL || c->comparer == NULL || c->memory_retry == NULL || c->patience == NULL)
+    if (c->local == NULL || c->comparer == NULL || c->memory_retry == NULL || c->patience == NULL || c->others == NULL)
         abort();
     server_set_origin(c->local, c->o.local, c->o.pulse);
     watch_readiness(c);
@@ -232,6 +264,7 @@ void cluster_free(struct cluster *c)
     comparer_free(c->comparer);
     loop_timer_free(c->memory_retry);
     loop_timer_free(c->patience);
+    loop_timer_free(c->others);
     api_free(c->api);
     origin_unref(c->o.local);
     mem_free(c->hostname);

@@ -7,8 +7,11 @@
 #include "cluster/leases.h"
 #include "cluster/peers.h"
 #include "cluster/publish.h"
+#include "cluster/pulse.h"
 #include "cluster/server.h"
 #include "net/loop.h"
+
+enum { STEADY_MS = 30000 }; /* longer than a kube-apiserver takes to know its CRDs */
 
 /*
  * Another process behind the same Lease may serve other things than the document says. But of one that has lapsed
@@ -59,6 +62,26 @@ static bool is_pending(const struct peer *p, struct survey *s)
            in_time(s, refresh_unknown_ms(p->server->discovery), TIMEOUT_PEER_UNKNOWN_MS);
 }
 
+/*
+ * Whether what CRDs and aggregated APIs there are is taken from it, since the local server cannot say so: it was read
+ * since that went. And it is there for so long that it cannot be one that has just started, of which a server does not
+ * know for a moment: what vanishes clients act on.
+ */
+static bool vouches(const struct cluster *c, const struct peer *p, struct survey *s)
+{
+    uint64_t now = loop_now_ms(c->loop), steady_ms, failed_ms;
+    struct pulse_view v;
+
+    if (!c->local_gone || p->life != PEER_LIVE || p->server == NULL || !refresh_known(p->server->discovery) ||
+        refresh_failure(p->server->discovery) != NULL || refresh_age_ms(p->server->discovery) > now - c->local_gone_ms)
+        return false;
+    pulse_look(p->server->pulse, &v);
+    steady_ms = v.state == PULSE_ANSWERS ? v.age_ms : 0;
+    if (refresh_last_failure(p->server->discovery, &failed_ms) != NULL && failed_ms < steady_ms)
+        steady_ms = failed_ms;
+    return v.state == PULSE_ANSWERS && !in_time(s, steady_ms, STEADY_MS);
+}
+
 static bool collect_peers(struct cluster *c, struct served_input *in, struct survey *s)
 {
     size_t n = peers_count(c->peers), i = 0, used = 0;
@@ -82,6 +105,7 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
         if (p->server != NULL) {
             peers[used].discovery_known = discovery_known(p);
             peers[used].pending = is_pending(p, s);
+            peers[used].vouches = vouches(c, p, s);
             peers[used].disco = refresh_disco(p->server->discovery);
             peers[used].schemas = schemas_index(p->server->schemas);
             peers[used].release = schemas_release(p->server->schemas);

@@ -19,7 +19,7 @@
 
 struct server;
 
-enum { CLUSTER_MEMORY_RETRY_MS = 1000 };
+enum { CLUSTER_MEMORY_RETRY_MS = 1000, CLUSTER_OTHERS_MS = 1000 };
 
 struct cluster {
     struct loop *loop;
@@ -37,6 +37,9 @@ struct cluster {
     uint64_t own_seen_ms;        /* when it was seen to change; 0: never */
     bool local_read;             /* its discovery was read since it was last in trouble */
     uint64_t local_trouble_ms;   /* when that was */
+    bool local_gone;           /* it was not ready, and has not been read since it is: what CRDs there are others say */
+    uint64_t local_gone_ms;    /* since when */
+    struct loop_timer *others; /* with it: they are read again */
     bool local_suspect; /* the Leases' watch broke or works again: another process may answer for the local server */
     uint64_t local_connection; /* refresh_connection() at its last good poll */
     /* All NULL while peers are off. */

@@ -42,6 +42,7 @@ static void note_local_read(struct cluster *c)
     if (c->local_read || refresh_started_ms(c->local->discovery) < c->local_trouble_ms)
         return;
     c->local_read = true;
+    c->local_gone = c->local_gone && readiness_state(c->readiness) != READINESS_READY;
     publish_request(c->publish);
 }
 

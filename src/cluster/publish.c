@@ -98,12 +98,12 @@ static void key_free(struct key *k)
     memset(k, 0, sizeof(*k));
 }
 
-static void key_server(struct key *k, const char *id, const struct disco *d, bool stale)
+static void key_server(struct key *k, const char *id, const struct disco *d, bool stale, bool vouches)
 {
     if (d == NULL)
         return;
     k->held[k->n++] = disco_ref(d);
-    buf_printf(&k->text, "%s %p %d\n", id, (const void *)d, stale);
+    buf_printf(&k->text, "%s %p %d %d\n", id, (const void *)d, stale, vouches);
 }
 
 /* In the order in which they are kept: another order only makes a merge more. */
@@ -138,9 +138,9 @@ static bool key_make(struct key *k, struct served_input *in, bool protobuf)
     k->held = mem_array(s->n_peers + 1, sizeof(*k->held));
     if (k->held == NULL)
         return false;
-    key_server(k, s->local_id, s->local, false);
+    key_server(k, s->local_id, s->local, false, false);
     for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
-        key_server(k, s->peers[i].id, s->peers[i].disco, s->peers[i].stale);
+        key_server(k, s->peers[i].id, s->peers[i].disco, s->peers[i].stale, s->peers[i].vouches);
     sort(s->excluded, s->n_excluded);
     sort(s->aggregated, s->n_aggregated);
     for (size_t i = 0; i < s->n_excluded; i++) {

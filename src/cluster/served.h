@@ -24,6 +24,8 @@ struct served_peer {
     bool drained;         /* by an operator: gets requests only if no other server can take them */
     bool discovery_known; /* fetched at least once since the Lease appeared or changed holder */
     bool stale;           /* lapsed, or its polls fail: what only it serves is marked Stale in the merged document */
+    bool vouches; /* excluded group/versions are as this one lists them in merged discovery, not as the local server did
+                   */
     bool pending; /* its discovery is not known yet, but expected: live, has an address, and not silent for longer than
                      a minute */
     struct origin *origin;        /* NULL: no usable address */
@@ -41,7 +43,8 @@ struct served_gv {
 
 /*
  * The facts that a snapshot is made of. Arrays are copied, documents and origins referenced. served_is() compares every
- * field except those that only matter for merging (`stale`, `incomplete`): they have become part of the documents.
+ * field except those that only matter for merging (`stale`, `vouches`, `incomplete`): they have become part of the
+ * documents.
  */
 struct served_input {
     bool peers_enabled;                     /* feature gate on, peer CA and proxy pair configured */

@@ -5,7 +5,8 @@
  *   servers      in bytewise order of their IDs, ours among them: nothing depends on who merges, or on the order of
  *                adding.
  *
- *   exclusion    an excluded group/version comes from our server only; a group of which nothing is left is absent.
+ *   exclusion    an excluded group/version comes from our server only, or from those that vouch for it; a group of
+ *                which nothing is left is absent.
  *                Where ours has it, the others still have a say in the order and in the group's metadata: so all
  *                servers, each of which takes its own, come to the same bytes.
  *
@@ -94,6 +95,7 @@ struct disco_merge {
     struct slice document; /* the chosen one */
     size_t at_byte;        /* STAGE_OTHER */
     const struct disco_doc *local_doc;
+    bool vouched; /* somebody vouches */
 };
 
 /* ---- life and inputs ---- */
@@ -211,6 +213,7 @@ bool disco_merge_add(struct disco_merge *m, struct slice server_id, const struct
     m->n_servers++;
     if ((flags & DISCO_SERVER_LOCAL) != 0)
         m->local_doc = s.doc;
+    m->vouched = m->vouched || (flags & DISCO_SERVER_VOUCHES) != 0;
     return true;
 }
 
@@ -234,6 +237,21 @@ static bool is_local(const struct disco_merge *m, size_t server)
 static bool is_live(const struct disco_merge *m, size_t server)
 {
     return is_local(m, server) || (m->servers[server].flags & DISCO_SERVER_LAPSED) == 0;
+}
+
+/* Exclusions do not apply. */
+static bool is_exempt(const struct disco_merge *m, size_t server)
+{
+    return (m->servers[server].flags & DISCO_SERVER_VOUCHES) != 0 || (is_local(m, server) && !m->vouched);
+}
+
+/* Whether a server to which exclusions do not apply has it. */
+static bool is_left(const struct disco_merge *m, struct slice group)
+{
+    for (size_t i = 0; i < m->n_servers; i++)
+        if (is_exempt(m, i) && disco_doc_group(m->servers[i].doc, group) != NULL)
+            return true;
+    return false;
 }
 
 static size_t count_excluded(struct disco_merge *m, const struct disco_group *g)
@@ -298,12 +316,11 @@ static bool room_for_giver(struct disco_merge *m, struct group *g)
 
 static bool collect_group(struct disco_merge *m, struct server *s, const struct disco_group *from)
 {
-    size_t excluded = is_local(m, m->at_server) ? 0 : count_excluded(m, from);
+    size_t excluded = is_exempt(m, m->at_server) ? 0 : count_excluded(m, from);
     struct group *g;
 
     m->spent++;
-    if (excluded > 0 && excluded == from->n_versions &&
-        (m->local_doc == NULL || disco_doc_group(m->local_doc, from->name) == NULL))
+    if (excluded > 0 && excluded == from->n_versions && !is_left(m, from->name))
         return true;
     g = group_named(m, from);
     if (g == NULL || !room_for_giver(m, g))

@@ -17,8 +17,9 @@ MEM_CHECK struct disco_merge *disco_merge_new(void);
 void disco_merge_free(struct disco_merge *m);
 
 enum {
-    DISCO_SERVER_LOCAL = 1,  /* the local server: exclusions do not apply; at most one */
-    DISCO_SERVER_LAPSED = 2, /* group/versions of lapsed servers only get freshness Stale */
+    DISCO_SERVER_LOCAL = 1,   /* the local server: exclusions do not apply unless others vouch; at most one */
+    DISCO_SERVER_LAPSED = 2,  /* group/versions of lapsed servers only get freshness Stale */
+    DISCO_SERVER_VOUCHES = 4, /* in the local server's place: exclusions do not apply to this one, but to that */
 };
 /* Takes a reference to the document and copies the ID. False when out of memory or if the ID is there already. */
 MEM_CHECK bool disco_merge_add(struct disco_merge *m, struct slice server_id, const struct disco_doc *apis,

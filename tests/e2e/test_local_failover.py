@@ -52,24 +52,16 @@ NOTHING = ("/apis/foo.example.com/v1/bars", "/apis/apps/v1/foos", "/api/v1/foos"
 
 
 def test_unknown(world):
-    """what no server has is 404 while the local one is away and when it comes back: the others know who there is"""
-    seen = set()
+    """what no server has is 404 while the local one is away: the others know who there is; and soon when it is back"""
     world.sim.kill_server("a")
     away(world)
     for path in NOTHING:
         answer = world.ask("GET", path)
         equal((path, answer.status), (path, 404), answer)
         equal(world.ask("POST", path, {"metadata": {"name": "x"}}).status, 404, "POST " + path)
-    world.sim.start_server("a", **{"starts-unready": False})
-
-    def is_back():
-        seen.update((path, world.ask("GET", path).status) for path in NOTHING)
-        return world.proxies["a"].metric(GONE) == 0
-
-    until(is_back, "a to be ready")
-    for _ in range(20):
-        is_back()
-    equal({status for _, status in seen}, {404}, seen)
+    back(world)
+    for path in NOTHING:  # until the others have read it, it may have anything
+        until(lambda p=path: world.ask("GET", p).status == 404, path)
 
 
 def test_unknown_to_all(world):
@@ -80,6 +72,40 @@ def test_unknown_to_all(world):
     until(lambda: world.ask("GET", NOTHING[0]).status == 503, "it to be held back")
     for name in "abc":
         back(world, name)
+
+
+def test_deleted(world):
+    """a custom resource that is deleted while the local server is away is gone here as well, and one that is made is there"""
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+    def crd(name):
+        return {"metadata": {"name": name + ".shop.example.com"}, "spec": {
+            "group": "shop.example.com", "scope": "Namespaced", "names": {"plural": name, "kind": "Kind" + name.capitalize()},
+            "versions": [{"name": "v1", "served": True, "storage": True}]}}
+
+    def path(name):
+        return "/apis/shop.example.com/v1/namespaces/default/" + name
+
+    def listed(name):
+        text = world.ask("GET", "/apis", headers={"Accept": V2}, name=name)
+        groups = {g["metadata"]["name"]: g for g in text.json()["items"]}
+        return {r["resource"] for v in groups.get("shop.example.com", {"versions": []})["versions"] for r in v.get("resources", [])}
+
+    for name in ("apples", "plums"):
+        equal(world.ask("POST", crds, crd(name)).status, 201, name)
+    until(lambda: all(listed(n) == {"apples", "plums"} for n in "abc"), "both to be known everywhere")
+    world.sim.kill_server("a")
+    away(world)
+    equal(world.ask("DELETE", crds + "/apples.shop.example.com").status, 200, "delete one")
+    equal(world.ask("POST", crds, crd("pears")).status, 201, "make another one")
+    until(lambda: world.ask("GET", path("apples")).status == 404, "it to be gone", pause=0.5)
+    for name, status in (("apples", 404), ("plums", 200), ("pears", 200)):
+        equal((name, world.ask("GET", path(name)).status), (name, status), "requests")
+    until(lambda: listed("a") == {"plums", "pears"}, "discovery to say so", patience=60)
+    back(world)
+    until(lambda: all(listed(n) == {"plums", "pears"} for n in "abc"), "all to agree")
+    for name in ("plums", "pears"):
+        equal(world.ask("DELETE", crds + "/%s.shop.example.com" % name).status, 200, name)
 
 
 def test_killed(world):

@@ -26,7 +26,7 @@
 #define RS(name, subs)                                                                                                 \
     R(name, "\"scope\":\"Cluster\",\"singularResource\":\"\",\"verbs\":[\"get\"],\"subresources\":[" subs "]")
 
-enum { L = DISCO_SERVER_LOCAL, P = DISCO_SERVER_LAPSED };
+enum { L = DISCO_SERVER_LOCAL, P = DISCO_SERVER_LAPSED, W = DISCO_SERVER_VOUCHES };
 
 struct server {
     const char *id, *doc;
@@ -309,6 +309,25 @@ static const struct row rows[] = {
      {"g/v1"},
      DOC(G("g", V("v1", PLAIN("r")))),
      true},
+    {"unless others vouch for what there is",
+     {{"a", DOC(G("g", V("v1", PLAIN("gone") "," PLAIN("r"))) "," G("h", V("v1", ""))), L},
+      {"b", DOC(G("g", V("v1", PLAIN("new") "," PLAIN("r")))), W},
+      {"c", DOC(G("g", V("v1", PLAIN("other")))), 0}},
+     {"g/v1", "h/v1"},
+     DOC(G("g", V("v1", PLAIN("new") "," PLAIN("r")))),
+     false},
+    {"each of them",
+     {{"a", DOC(G("g", V("v1", PLAIN("gone")))), L},
+      {"b", DOC(G("g", V("v1", PLAIN("r")))), W},
+      {"c", DOC(G("h", V("v1", ""))), W}},
+     {"g/v1", "h/v1"},
+     DOC(G("g", V("v1", PLAIN("r"))) "," G("h", V("v1", ""))),
+     false},
+    {"which is about what is excluded only",
+     {{"a", DOC(G("g", V("v1", PLAIN("r")))), L}, {"b", DOC(G("h", V("v1", ""))), W}},
+     {"h/v1"},
+     DOC(G("g", V("v1", PLAIN("r"))) "," G("h", V("v1", ""))),
+     false},
     {"exclusion is by group and version",
      {{"a", DOC(""), L}, {"b", DOC(G("g", V("v1", "")) "," G("h", V("v1", ""))), 0}},
      {"h/v1", "g/v2"},

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* While the local server is away, what custom resources there are is what live peers list: it cannot say what went. */
+#include "lib/tap.h"
+#include "sim/world.h"
+
+#define CUSTOM "example.com/v1"
+#define BEFORE WORLD_BASE ";" CUSTOM ":widgets,gadgets;old.io/v1:things"
+#define AFTER WORLD_BASE ";" CUSTOM ":gadgets,gizmos;new.io/v1:things"
+
+enum { STEADY_MS = 31000, SOON_MS = 2500 };
+
+/* Two servers that have been there for a while, and of which one goes, without which CRDs change. */
+static struct kube_server *begin(struct world *w, uint64_t for_ms)
+{
+    struct kube_server *b;
+
+    world_init(w, BEFORE ";batch/v1:jobs");
+    w->opts.local_failover = w->opts.pulse = true;
+    kube_put_crd(w->store, "widgets.example.com", "example.com", "v1");
+    kube_put_crd(w->store, "gadgets.example.com", "example.com", "v1");
+    kube_put_crd(w->store, "things.old.io", "old.io", "v1");
+    b = world_peer(w, "cp-b", "10.0.0.2:6443", BEFORE);
+    world_start(w);
+    ok(world_ready(w, 2000), "ready");
+    sim_run_ms(w->loop, for_ms);
+    return b;
+}
+
+static void change(struct world *w, struct kube_server *b)
+{
+    kube_delete(w->store, KUBE_CRD, "widgets.example.com");
+    kube_delete(w->store, KUBE_CRD, "things.old.io");
+    kube_put_crd(w->store, "gizmos.example.com", "example.com", "v1");
+    kube_put_crd(w->store, "things.new.io", "new.io", "v1");
+    kube_set_apis(b, AFTER);
+}
+
+static bool shows_before(struct world *w)
+{
+    return world_merged_has(w, "widgets") && world_merged_has(w, "gadgets") && world_merged_has(w, "old.io");
+}
+
+static bool shows_after(struct world *w)
+{
+    return !world_merged_has(w, "widgets") && world_merged_has(w, "gadgets") && world_merged_has(w, "gizmos") &&
+           world_merged_has(w, "new.io") && !world_merged_has(w, "old.io");
+}
+
+static void goes_and_returns(void)
+{
+    struct world w;
+    struct kube_server *b = begin(&w, STEADY_MS);
+    uint64_t asked = kube_discovery_requests(b);
+
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(shows_before(&w), "nothing has changed yet");
+    change(&w, b);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(shows_after(&w), "what was deleted is gone, and what came is there");
+    is_str(world_freshness(&w, "batch"), "Current", "what is no custom resource is the local server's");
+    asked = kube_discovery_requests(b) - asked;
+    ok(asked >= 4 && asked <= 16, "the peer is read once a second (%llu)", (unsigned long long)asked);
+    /* It is there, and has not read what CRDs there are. */
+    kube_set_apis(w.local, WORLD_BASE);
+    kube_fail_check(w.local, "poststarthook/crd-informer-synced");
+    kube_start(w.local, 0);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(shows_after(&w), "nor do custom resources vanish because a server starts");
+    kube_fail_check(w.local, NULL);
+    kube_set_apis(w.local, WORLD_BASE ";" CUSTOM ":gadgets");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(world_merged_has(&w, "gadgets") && !world_merged_has(&w, "gizmos"), "ready, it says itself what there is");
+    asked = kube_discovery_requests(b);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(kube_discovery_requests(b) - asked <= 2, "and the peer is read as ever");
+    world_end(&w);
+}
+
+/* Who has just come, or come back, may not know yet what there is. */
+static void not_of_anybody(void)
+{
+    struct world w;
+    struct kube_server *b = begin(&w, SOON_MS);
+
+    kube_stop(w.local, false);
+    change(&w, b);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(shows_before(&w), "a peer that has just come is not believed to know them all");
+    sim_run_ms(w.loop, STEADY_MS);
+    ok(shows_after(&w), "later it is");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, SOON_MS);
+    kube_set_apis(b, WORLD_BASE);
+    kube_start(b, 0);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(world_merged_has(&w, "gadgets"), "nor one that was away, and may have been started again");
+    sim_run_ms(w.loop, STEADY_MS);
+    ok(!world_merged_has(&w, "gadgets"), "unless it says so for long");
+    world_end(&w);
+}
+
+int main(void)
+{
+    goes_and_returns();
+    not_of_anybody();
+    return tap_end();
+}
