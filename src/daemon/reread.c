@@ -74,9 +74,8 @@ static struct trust_trial *ask_local(const struct app *a, const struct trust *fr
 {
     struct trust_trial *t = trial_new(a, fresh, GROUP_LOCAL, done, g);
     struct derive_address at;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     if (t != NULL && derive_url(a->config->apiserver, &at, &err))
         trust_trial_ask(t, a->config->apiserver, at.host, at.port);
     return begin(t);
@@ -129,7 +128,7 @@ static void files_are_good(struct app *a)
     struct buf ignored;
     bool good;
 
-    if (a->reload_refused[0] == '\0' || !a->refused_for_files)
+    if (!a->refused_for_files)
         return;
     buf_init(&ignored, REREAD_ERRORS_CEILING);
     good = preflight_wrong(a->config, &ignored);

@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "daemon/app_state.h"
 #include "daemon/drain.h"
+#include "daemon/notify.h"
 #include "lib/folder.h"
 #include "lib/tap.h"
 #include "unit/daemon/process.h"
@@ -193,6 +195,50 @@ static void beats(void)
     process_beat(a);
     ok(strstr(process_told(), "WATCHDOG") == NULL, "there is none");
     app_free(a);
+}
+
+/* What there was no room for is told at the next, also when it is told to stop. */
+static void beats_for_busy_manager(void)
+{
+    struct app *a = process_start(BASE PROCESS_QUIET);
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const char *name = getenv("NOTIFY_SOCKET");
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    socklen_t n = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(name));
+
+    memcpy(at.sun_path, name, strlen(name));
+    at.sun_path[0] = '\0';
+    (void)process_told();
+    while (sendto(fd, "x", 1, 0, (struct sockaddr *)&at, n) == 1)
+        ;
+    a->phase = APP_DELAYING;
+    notify_status(a->notify, "Shutting down");
+    ok(strstr(process_told(), "STATUS=") == NULL, "there is no room");
+    process_beat(a);
+    is_str(process_told(), "STATUS=Shutting down\n", "told with the next beat");
+    (void)close(fd);
+    app_free(a);
+}
+
+/* The certificate expires while it runs. */
+static void beats_on(void)
+{
+    struct app *a;
+
+    folder_certificates("import datetime\n"
+                        "end = datetime.datetime.utcnow() + datetime.timedelta(seconds=6)\n"
+                        "a.issue('short', 's', ca='ca', eku='serverAuth', sans=('kubernetes.default.svc',), "
+                        "start='20200101000000Z', end=end.strftime('%Y%m%d%H%M%SZ'))\n");
+    process_use_pair("short");
+    process_listen();
+    a = process_start(BASE PROCESS_QUIET);
+    for (unsigned i = 0; i < 400 && process_said("Certificate has expired") == 0; i++) {
+        process_pass(a, STEP_MS);
+        process_beat(a);
+    }
+    is_u64(process_said("\"Certificate has expired\" option=\"tls-cert-file\""), 1, "it is looked at with each beat");
+    app_free(a);
+    process_use_pair("good");
 }
 
 /* ---- the admin listener ---- */
@@ -407,6 +453,8 @@ int main(void)
     interrupted();
     fails();
     beats();
+    beats_for_busy_manager();
+    beats_on();
     watched();
     inherits();
     takes_over();

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -208,6 +209,37 @@ static void closed(void)
     }
 }
 
+/* And its first line, with the number of others, to the service manager. */
+static void tells_manager(void)
+{
+    static const char *const one[MOST_ARGUMENTS] = {"--config", "good.yaml", "--apiserver-ca-file=none.crt"},
+                             *const two[MOST_ARGUMENTS] = {"--config", "good.yaml", "--v=x", "--secure-port=y"};
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    int manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), n;
+    char name[64], said[2048];
+    ssize_t got;
+
+    n = snprintf(name, sizeof(name), "@mvproxy-program-test-%d", (int)getpid());
+    memcpy(at.sun_path, name, (size_t)n);
+    at.sun_path[0] = '\0';
+    if (bind(manager, (struct sockaddr *)&at, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)n)) != 0)
+        tap_bail("cannot make a notify socket");
+    (void)setenv("NOTIFY_SOCKET", name, 1);
+    for (size_t i = 0; i < 2; i++) {
+        is_int(run(i == 0 ? one : two, NULL), 1, "a start that fails");
+        got = recv(manager, said, sizeof(said) - 1, MSG_DONTWAIT);
+        said[got < 0 ? 0 : got] = '\0';
+        is_str(said,
+               i == 0 ? "STATUS=Cannot start: command line: apiserver-ca-file: CA bundle none.crt: No such file or "
+                        "directory\n"
+                      : "STATUS=Cannot start: command line: v: \"x\" is not a whole number: write it in digits alone "
+                        "(1 more in the log)\n",
+               "is told");
+    }
+    (void)unsetenv("NOTIFY_SOCKET");
+    (void)close(manager);
+}
+
 /* What a start says goes into the log. */
 static void starts(void)
 {
@@ -290,6 +322,7 @@ int main(void)
     listings();
     closed();
     starts();
+    tells_manager();
     port_taken();
     serves();
     return tap_end();

@@ -340,14 +340,17 @@ static void out_of_memory(struct insight *insight)
     const struct skew_view_opts o = {
         .served = s, .askers = insight_askers(insight), .most_bytes = ROOM, .skewed_ms = 0};
     unsigned begun = 0;
-    bool told = false;
+    uint64_t calls;
     struct buf whole;
 
     buf_init(&whole, ROOM);
+    calls = mem_calls();
     (void)view(&o, &whole);
-    for (uint64_t nth = 1; !told; nth++) {
+    calls = mem_calls() - calls - 1; /* one was for the whole text */
+    for (uint64_t nth = 1; nth <= calls + 1; nth++) {
         struct skew_view *v;
         struct buf piece;
+        bool told;
 
         buf_init(&piece, ROOM);
         mem_fail_nth(nth);
@@ -357,6 +360,7 @@ static void out_of_memory(struct insight *insight)
         mem_fail_nth(0);
         begun += v != NULL;
         told = v != NULL && !piece.failed;
+        is_int(told, nth > calls, "allocation %u of %u fails", (unsigned)nth, (unsigned)calls);
         if (told)
             ok(slice_eq(buf_slice(&piece), buf_slice(&whole)), "all is told, or nothing");
         skew_view_free(v);
