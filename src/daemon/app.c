@@ -176,9 +176,8 @@ static bool build_middle(struct app *a)
 static bool refuse_self_loop(const struct app *a, const struct addresses *ours, struct buf *errors)
 {
     struct derive_address local;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     if (!derive_url(a->config->apiserver, &local, &err) || addresses_reached_by(ours, &local) == NULL)
         return true;
     buf_printf(errors, "apiserver: %s is this proxy itself: let kube-apiserver listen on another address or port\n",
@@ -190,9 +189,8 @@ static bool build_front(struct app *a, struct buf *errors)
 {
     int inherited[LISTENERS_MAX] = {-1};
     struct front_opts o;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     wire_front(a->config, &a->trust, &o);
     o.arg = a->proxy;
     o.listen.inherited = inherited;

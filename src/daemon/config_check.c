@@ -73,10 +73,9 @@ static void check_addresses(struct remarks *r)
     struct derive_address addr;
     struct derive_gates gates;
     double chance;
-    struct err err;
+    struct err err = {.text = ""};
     char advertise[DERIVE_HOST_BYTES];
 
-    err_clear(&err);
     if (!derive_url(c->apiserver, &addr, &err))
         remarks_wrong(r, "apiserver", "%s", err.text);
     err_clear(&err);

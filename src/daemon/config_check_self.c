@@ -30,9 +30,8 @@ static bool leads_to_us(const struct own *own, const struct derive_address *to, 
 /* Where kube-apiserver is; false if that is not known. */
 static bool local_server(const struct remarks *r, struct derive_address *out)
 {
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     return remarks_is_read(r, "apiserver") && derive_url(r->c->apiserver, out, &err);
 }
 
@@ -95,9 +94,8 @@ static void check_apiserver(struct remarks *r, const struct own *own)
 {
     char where[WHERE_BYTES];
     struct derive_address to;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     if (remarks_is_read(r, "apiserver") && derive_url(r->c->apiserver, &to, &err) && leads_to_us(own, &to, where))
         remarks_wrong(r, "apiserver", "is this proxy itself (%s): let kube-apiserver listen on another address or port",
                       where);
@@ -106,9 +104,8 @@ static void check_apiserver(struct remarks *r, const struct own *own)
 static void take_clients(struct remarks *r, struct addresses *out)
 {
     char entry[REMARKS_NAME_BYTES];
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     if (!addresses_configured(r->c, out, &err)) {
         /* Without a default route nothing is known: a start says it. */
         if (r->c->bind_address[0] != NULL)
@@ -122,9 +119,8 @@ static void take_clients(struct remarks *r, struct addresses *out)
 static void take_admin(struct remarks *r, const struct addresses *clients, struct addresses *out)
 {
     struct derive_address at;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     out->n = 0;
     if (r->c->admin_bind_address[0] == '\0' || !derive_host_port(slice_str(r->c->admin_bind_address), &at, &err))
         return;

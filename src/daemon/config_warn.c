@@ -139,9 +139,8 @@ static void look_at_own_name(struct remarks *r, const char *entry, const char *n
 {
     struct addresses ours;
     struct derive_address at = *to;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     if (!config_check_self_is_named(r->c, name) || !is_address(to->host) || !addresses_configured(r->c, &ours, &err))
         return;
     for (size_t i = 0; i < ours.n; i++) {

@@ -72,9 +72,8 @@ bool observe_build(struct app *a, struct buf *errors)
 
 void observe_retry(struct app *a)
 {
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     if (!a->admin_waits || !open_admin(a, &err))
         return;
     a->admin_waits = false;

@@ -51,9 +51,8 @@ static void check_local(struct remarks *r, const struct trust *t)
 {
     FILE *nowhere = fopen("/dev/null", "w");
     const char *wrong;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     if (nowhere != NULL)
         log_set_stream(nowhere); /* what it says is a line of ours */
     wrong = try_local(r->c, t, &err);
@@ -71,9 +70,8 @@ static bool look_at(const struct config *c, const char *file, bool ok, struct bu
     struct remarks r = {c, errors, true};
     struct addresses ours;
     struct trust trust;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     config_warn(c, errors);
     ok = (file == NULL || preflight_itself(c, file, SERVICE_USER, errors)) && ok;
     if (!preflight_files(c, SERVICE_USER, errors) || !ok)

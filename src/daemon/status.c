@@ -90,9 +90,8 @@ void status_peers_off(const struct app *a, char *text, size_t n)
     const struct config *c = a->config;
     const struct config_origin *gates = &c->origins[options_index(options_find(SLICE_LIT("feature-gates")))];
     struct derive_gates set = {false};
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     (void)derive_gates(c->feature_gates, &set, &err);
     text[0] = '\0';
     if (!set.unknown_version_interoperability_proxy && gates->place.file != NULL)

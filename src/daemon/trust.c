@@ -180,9 +180,8 @@ static char *load_text(const char *option, struct buf *errors)
 {
     const char *path = or_null(option);
     char *text;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     text = path == NULL ? mem_strdup("") : read_text(path, &err);
     if (text == NULL && !is_said(errors, err.text))
         buf_printf(errors, "%s\n", err_is_set(&err) ? err.text : "out of memory");
@@ -316,9 +315,8 @@ static void hold(struct tls_ctx **ctx, struct tls_ctx *fresh, struct tls_ctx *ol
 
 void trust_hold_local(const struct config *c, struct trust *t, const struct trust *old)
 {
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     hold(&t->local_no_cert, NULL, old->local_no_cert);
     if (t->local_cert != NULL)
         hold(&t->local_cert, load_local(c, true, old->local_no_cert, &err), old->local_cert);
@@ -326,9 +324,8 @@ void trust_hold_local(const struct config *c, struct trust *t, const struct trus
 
 void trust_hold_peers(const struct config *c, struct trust *t, const struct trust *old)
 {
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     hold(&t->peer_no_cert, NULL, old->peer_no_cert);
     hold(&t->peer_cert, load_peer(c, true, old->peer_no_cert, &err), old->peer_cert);
 }

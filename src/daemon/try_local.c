@@ -53,9 +53,8 @@ static void on_answer(void *arg, const struct fetch_result *r)
     struct local_trial *t = arg;
     local_trial_fn *fn = t->fn;
     const char *option;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     option = judge(t, r, &err);
     arg = t->arg;
     t->fetch = NULL; /* it ends by itself */

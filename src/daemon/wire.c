@@ -67,10 +67,9 @@ static bool may_dial(const struct sockaddr *addr, void *arg)
 struct origin *wire_local_origin(struct back *b, const struct config *c, const struct trust *t, const char *hostname)
 {
     struct derive_address addr;
-    struct err err;
+    struct err err = {.text = ""};
     struct origin_opts o;
 
-    err_clear(&err);
     if (!derive_url(c->apiserver, &addr, &err))
         return NULL;
     o = (struct origin_opts){
@@ -114,11 +113,10 @@ bool wire_static_peers(const struct config *c, struct wire_peers *out)
 static struct origin *etcd_origin(struct back *b, const char *url, struct tls_ctx *ctx, struct egress_proxy *egress)
 {
     struct derive_address addr;
-    struct err err;
+    struct err err = {.text = ""};
     bool tls;
     struct origin_opts o;
 
-    err_clear(&err);
     if (!derive_etcd_url(url, &addr, &tls, &err))
         return NULL;
     o = (struct origin_opts){
@@ -171,9 +169,8 @@ static bool wire_headers(const struct config *c, struct user_headers *out)
 static void take_advertise(const struct config *c, struct wire_surroundings *out)
 {
     struct addresses ours;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     if (c->peer_advertise_port == 0 ||
         !derive_advertise(c->peer_advertise_ip, c->peer_advertise_port, out->advertise, &err)) {
         if (!addresses_configured(c, &ours, &err))
@@ -213,9 +210,8 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
                   const char *hostname, struct cluster_opts *out)
 {
     struct derive_gates gates = {false};
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     (void)derive_gates(c->feature_gates, &gates, &err);
     *out = (struct cluster_opts){
         .peers_enabled = gates.unknown_version_interoperability_proxy,
@@ -256,9 +252,8 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
 static double goaway_chance(const struct config *c)
 {
     double chance = 0;
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     (void)derive_chance(c->goaway_chance, &chance, &err);
     return chance;
 }
@@ -266,9 +261,8 @@ static double goaway_chance(const struct config *c)
 static struct access_log access_log(const struct config *c)
 {
     struct access_log l = {.sample = c->access_log_sample, .user = c->access_log_user};
-    struct err err;
+    struct err err = {.text = ""};
 
-    err_clear(&err);
     (void)access_log_parse(c->access_log, &l, &err);
     return l;
 }
