@@ -30,6 +30,22 @@ WRAPPED(nghttp2_session_resume_data, (nghttp2_session * s, int32_t id), (s, id))
 WRAPPED(nghttp2_session_set_local_window_size, (nghttp2_session * s, uint8_t flags, int32_t id, int32_t n),
         (s, flags, id, n))
 
+/* What nghttp2 says to the next bytes from a server; 0: what it thinks of them. */
+static ssize_t says_to_input;
+
+ssize_t __real_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, size_t n);
+ssize_t __wrap_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, size_t n);
+
+ssize_t __wrap_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, size_t n)
+{
+    ssize_t error = says_to_input;
+
+    if (error == 0 || nghttp2_session_check_server_session(s) != 0)
+        return __real_nghttp2_session_mem_recv(s, in, n);
+    says_to_input = 0;
+    return error;
+}
+
 static void upload_init(struct call *c, struct h2_kit *k, uint64_t length)
 {
     h2_call_init(c, k, "/x", NULL);
@@ -105,6 +121,7 @@ static void token_with_several(void)
                 {false, 2, 0}, {false, 2, 1}, {true, 1, 2}, {true, 3, 0}, {false, 2, 2}};
     static struct h2_kit k;
     static struct call c[ROWS(rows)];
+    size_t used = 0;
 
     h2_open(&k);
     k.max_streams = 3;
@@ -121,8 +138,17 @@ static void token_with_several(void)
                rows[i].conn);
     }
     is_u64(k.n_conns, 4, "no more connections than are needed");
+    for (size_t i = 0; i < LIMIT_ACCEPTED_BEARERS; i++)
+        used += k.k.back->bearers[i].used != NULL;
+    is_u64(used, 1, "the last one is remembered");
     for (size_t i = 0; i < ROWS(rows); i++)
         call_free(&c[i]);
+    for (size_t i = 0; i < k.n_conns; i++)
+        h2_conn_close(k.conns[i], STREAM_CLOSE_NOW);
+    settle(k.k.loop);
+    for (size_t i = 0; i < LIMIT_ACCEPTED_BEARERS; i++)
+        used -= k.k.back->bearers[i].used == NULL;
+    is_u64(used + LIMIT_ACCEPTED_BEARERS, 1, "and forgotten with its end");
     h2_close(&k);
 }
 
@@ -285,6 +311,39 @@ static void nghttp2_without_memory(const char *function)
     h2_close(&k);
 }
 
+static void refused_by_nghttp2(void)
+{
+    static const struct {
+        ssize_t error;
+        const char *reason;
+        uint32_t code;
+    } rows[] = {{NGHTTP2_ERR_NOMEM, "no_memory", NGHTTP2_INTERNAL_ERROR},
+                {NGHTTP2_ERR_FLOODED, "flood", NGHTTP2_ENHANCE_YOUR_CALM},
+                {NGHTTP2_ERR_CALLBACK_FAILURE, "protocol_error", NGHTTP2_PROTOCOL_ERROR}};
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        static struct h2_kit k;
+        struct h2_conn *s;
+        struct call c;
+
+        h2_open(&k);
+        upload_init(&c, &k, 10);
+        call_send(&c);
+        s = h2_conn(&k, 0);
+        ok(run_until(k.k.loop, c.writable > 0), "a body is wanted");
+        settle(k.k.loop);
+        says_to_input = rows[i].error;
+        h2_headers(s, s->asked[0].id, OK_HEAD, false);
+        ok(call_over(&c), "input that nghttp2 refuses, %zu: the request ends", i);
+        ok(h2_ended(s), "with its connection");
+        is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", rows[i].reason), 1, "%s", rows[i].reason);
+        is_u64(s->goaways, 1, "the server is told");
+        is_u64(s->goaway_code, rows[i].code, "why");
+        call_free(&c);
+        h2_close(&k);
+    }
+}
+
 static void ignore_failure(void *arg, const struct back_failure_info *f)
 {
     if (f->why == BACK_FAIL_BUSY)
@@ -339,6 +398,7 @@ int main(void)
     bad_answers();
     for (size_t i = 0; i < ROWS(functions); i++)
         nghttp2_without_memory(functions[i]);
+    refused_by_nghttp2();
     too_many_wait(true);
     too_many_wait(false);
     return tap_end();

@@ -211,6 +211,41 @@ static void end_without_memory(const char *function, bool abort)
     kit_end(&k);
 }
 
+/* What nghttp2 says to the next bytes of a client; 0: what it thinks of them. */
+static ssize_t says_to_input;
+
+ssize_t __real_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, size_t n);
+ssize_t __wrap_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, size_t n);
+
+ssize_t __wrap_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, size_t n)
+{
+    ssize_t error = says_to_input;
+
+    if (error == 0 || nghttp2_session_check_server_session(s) == 0)
+        return __real_nghttp2_session_mem_recv(s, in, n);
+    says_to_input = 0;
+    return error;
+}
+
+static void refused_by_nghttp2(ssize_t error, const char *reason)
+{
+    static struct kit k;
+
+    kit_init(&k);
+    kit_start(&k);
+    kit_connect(&k, false, false);
+    kit_get(&k, "/x");
+    kit_held(&k, 1);
+    kit_settle(&k);
+    says_to_input = error;
+    kit_get(&k, "/y");
+    ok(kit_ended(&k), "%s: the connection ends", nghttp2_strerror((int)error));
+    kit_settle(&k);
+    is_u64(k.held[0].gone, 1, "the proxy is told");
+    is_double(world_closed(&k.w, reason), 1, "counted as %s", reason);
+    kit_end(&k);
+}
+
 /* ---- HTTP/1.1 ---- */
 
 struct h1_goal {
@@ -301,6 +336,9 @@ int main(void)
     end_without_memory("nghttp2_submit_shutdown_notice", false);
     end_without_memory("nghttp2_submit_goaway", false);
     end_without_memory("nghttp2_submit_rst_stream", true);
+    refused_by_nghttp2(NGHTTP2_ERR_NOMEM, "no_memory");
+    refused_by_nghttp2(NGHTTP2_ERR_FLOODED, "flood");
+    refused_by_nghttp2(NGHTTP2_ERR_CALLBACK_FAILURE, "bad_request");
     http1();
     return tap_end();
 }

@@ -124,6 +124,39 @@ static bool hangs(void *arg, const char *id, struct explain_server *out)
     return known;
 }
 
+#define SCHEMA_OF_JOBS(hash)                                                                                           \
+    "{\"paths\":{\"apis/batch/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/batch/v1?hash=" hash "\"}}}"
+
+/* What a newer one means more by goes there, and to the local server if it does not answer. */
+static void newer_is_silent(void)
+{
+    struct explain_query q = {"GET", JOBS, "alice", false, look, NULL, NULL, NULL, NULL};
+    struct err err;
+    struct world w;
+    struct buf out;
+
+    world_init(&w, 1);
+    w.peer_host = "cp-b";
+    w.local_has_jobs = w.opts.newest = true;
+    w.local_schemas = SCHEMA_OF_JOBS("A");
+    w.peer_schemas = SCHEMA_OF_JOBS("B");
+    w.local_release = 33;
+    w.peer_release = 34;
+    world_start(&w);
+    for (int silent_peer = 0; silent_peer < 2; silent_peer++) {
+        buf_init(&out, 1 << 16);
+        q.look = silent_peer ? look : NULL;
+        ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "asked");
+        ok(strstr(buf_slice(&out).p, silent_peer ? "\"action\":\"local\"" : "\"action\":\"peer\"") != NULL, "%s",
+           buf_slice(&out).p);
+        ok((strstr(buf_slice(&out).p, "which does not answer: the local server has it as well") != NULL) == silent_peer,
+           "said why");
+        ok((strstr(buf_slice(&out).p, "\"candidates\":[]") != NULL) == silent_peer, "whom it goes to");
+        buf_free(&out);
+    }
+    world_close(&w);
+}
+
 /* A decision says where a request goes; whether the client gets an answer there is another matter. */
 static void unanswered(void)
 {
@@ -478,6 +511,7 @@ static void long_path(void)
 int main(void)
 {
     questions();
+    newer_is_silent();
     unanswered();
     unread();
     hanging();

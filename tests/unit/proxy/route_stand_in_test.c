@@ -165,6 +165,24 @@ static void too_many(struct disco *with)
     served_unref(s[1]);
 }
 
+/* A document of OpenAPI, as any other request: spread, and from outliers last. */
+static void documents(struct disco *with)
+{
+    struct served *s = make_served("lLL", true, false, with, with);
+    unsigned first[3] = {0, 0, 0};
+    struct route r;
+
+    for (uint64_t dice = 0; dice < 64; dice++) {
+        decide(s, "/openapi/v3/apis/batch/v1?hash=34", false, dice * 0x9e3779b97f4a7c15, &r);
+        is_str(route_row_name(r.row), route_row_name(ROUTE_ROW_LOCAL_FAILOVER), "a document of a peer's");
+        is_u64(r.n_candidates, 3, "any of them");
+        is_u64(r.candidates[2], 0, "the outlier last");
+        first[r.candidates[0]]++;
+    }
+    ok(first[1] > 8 && first[2] > 8, "the others in turn: %u and %u times", first[1], first[2]);
+    served_unref(s);
+}
+
 /* Those of metrics list nothing, and answer for resources of any name. */
 static void aggregated(struct disco *with, struct disco *without)
 {
@@ -320,6 +338,7 @@ int main(void)
         served_unref(s);
     }
     too_many(with);
+    documents(with);
     aggregated(with, without);
     nobodys(without);
     disco_unref(with);

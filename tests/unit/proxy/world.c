@@ -232,6 +232,7 @@ void world_know(struct world *w)
                               .local_refused = w->forbidden,
                               .local_etag = {SLICE_LIT("\"L\""), SLICE_LIT("\"L\"")},
                               .local_schemas = schemas(w->local_schemas),
+                              .local_release = w->local_release,
                               .peers = peers,
                               .n_peers = w->n_peers,
                               .excluded = &(struct slice){"batch/v1", 8},
@@ -247,6 +248,7 @@ void world_know(struct world *w)
                                         .pending = w->peers_pending,
                                         .disco = i < w->peers_without_jobs ? lacking : other,
                                         .schemas = others,
+                                        .release = w->peer_release,
                                         .origin = w->peers[i].origin};
     for (size_t i = 0; i < (w->has_protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES); i++) {
         bool json = i < SERVED_JSON_SHAPES;
