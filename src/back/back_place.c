@@ -214,7 +214,6 @@ void back_free(struct back *b)
 
         next = list_next(&b->origins, n);
         drop_pools(o);
-        list_remove(&b->origins, n);
         o->back = NULL; /* somebody still holds it, or what ends in this turn does; it is of no use */
     }
     arena_pool_free(&b->arenas);

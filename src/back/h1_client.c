@@ -474,14 +474,11 @@ void h1_client_give_up(struct h1_client *c)
 
 static void read_input(struct h1_client *c)
 {
-    while (c->state == CONN_BUSY && !(c->in_body && c->request->paused)) {
-        struct slice in = stream_peek(c->stream);
+    struct slice in;
 
-        if (in.n == 0)
-            break;
-        if (!(c->in_body ? read_body(c, in) : read_head(c, in)))
-            return;
-    }
+    while (c->state == CONN_BUSY && !(c->in_body && c->request->paused) && (in = stream_peek(c->stream)).n > 0 &&
+           (c->in_body ? read_body(c, in) : read_head(c, in)))
+        continue;
     if (c->state == CONN_IDLE && stream_input_len(c->stream) > 0)
         h1_client_close(c, CLOSE_UNSOLICITED, "");
     else if ((c->got_eof || c->is_broken) && c->state != CONN_GONE && stream_input_len(c->stream) == 0)

@@ -3,9 +3,11 @@
  * HTTP/2 to servers where it is rare: a farewell said twice, streams that the server ends first, tokens that go
  * different ways, nghttp2 out of memory at one point, and more requests than may wait.
  */
+#include <poll.h>
 #include <string.h>
 
 #include "back/bearers.h"
+#include "base/clock.h"
 #include "unit/back/h2_kit.h"
 
 #define OK_HEAD ":status: 200\n"
@@ -98,6 +100,62 @@ static void doubted_twice(void)
     call_free(&c);
     h2_call_send(&c, &k, "/x", NULL);
     ok(run_until(k.k.loop, k.n_conns == 2), "but nothing new goes there");
+    call_free(&c);
+    h2_close(&k);
+}
+
+/* A request comes in the very turn in which the connection has been idle for long enough: that is no reason to ask. */
+static void used_in_time(void)
+{
+    static struct h2_kit k;
+    struct h2_conn *s;
+    struct call c;
+
+    h2_open(&k);
+    kit_origin(&k.k, &(struct origin_opts){.idle_timeout_ms = 20, .ping_after_ms = 60000});
+    clock_fake(clock_us(), clock_wall_us());
+    h2_call_send(&c, &k, "/x", NULL);
+    s = h2_conn(&k, 0);
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, true);
+    ok(call_is(&c, "head(200) end"), "answered");
+    call_free(&c);
+    settle(k.k.loop);
+    clock_fake(clock_us() + 20000, clock_wall_us());
+    (void)poll(NULL, 0, 30); /* its timer is due when the loop looks */
+    h2_call_send(&c, &k, "/x", NULL);
+    h2_headers(s, h2_asked(s, 1)->id, OK_HEAD, true);
+    ok(call_is(&c, "head(200) end"), "the next one goes over the same connection");
+    is_u64(s->pings, 0, "without a question");
+    clock_real();
+    call_free(&c);
+    h2_close(&k);
+}
+
+/* A body of which the server has taken nothing for as long as it may. */
+static void not_taken(void)
+{
+    static char body[100000];
+    static struct h2_kit k;
+    struct call c;
+
+    h2_open(&k);
+    k.holds = true;
+    kit_origin(&k.k, &(struct origin_opts){.stall_timeout_ms = 20});
+    clock_fake(clock_us(), clock_wall_us());
+    upload_init(&c, &k, sizeof(body));
+    call_send(&c);
+    ok(run_until(k.k.loop, c.writable > 0) && back_write(c.r, slice_of(body, sizeof(body))), "a body");
+    (void)h2_asked_body(h2_conn(&k, 0), 0, 65535);
+    settle(k.k.loop);
+    for (int late = 0; late < 2; late++) {
+        ok(late || c.r != NULL, "has its time");
+        clock_fake(clock_us() + (late ? 5000 : 15000), clock_wall_us());
+        for (int i = 0; i < 40; i++)
+            loop_run_once(k.k.loop, 5);
+    }
+    ok(c.r == NULL, "and no more");
+    is_str(c.failure_text, "server does not take the request's body", "that is said");
+    clock_real();
     call_free(&c);
     h2_close(&k);
 }
@@ -391,6 +449,8 @@ int main(void)
 
     two_goaways();
     doubted_twice();
+    used_in_time();
+    not_taken();
     token_with_several();
     answered_before_all_is_sent();
     cancelled_while_delivered();
