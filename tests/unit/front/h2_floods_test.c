@@ -480,6 +480,7 @@ static void test_dear_requests_in_turns(struct kit *k)
     clock_fake(clock_us(), clock_wall_us());
     k->takes_us = TAKES_US;
     kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    buf_free(&b);
     for (unsigned turn = 0; turn < 10000 && k->n_held < LIMIT_H2_STREAMS; turn++) {
         unsigned before = k->n_held;
 
