@@ -55,6 +55,11 @@ static const struct {
     {"no whole paths, said once", "tls-cert-file: server.crt\ntls-private-key-file: server.key\n" A C,
      "warning: tls-cert-file: server.crt is looked for in the folder that mvproxy starts in, which for the service is "
      "/: give whole paths\n"},
+    {"names of a single letter", "tls-cert-file: c\ntls-private-key-file: k\n" A "client-ca-file: a\n",
+     "warning: tls-cert-file: c is looked for in the folder that mvproxy starts in, which for the service is /: give "
+     "whole paths\ntls-cert-file: c is a private key, not a certificate: give the certificate here (are the two "
+     "swapped?)\ntls-private-key-file: k is a certificate, not a private key: give the key here (are the two "
+     "swapped?)\nclient-ca-file: a has no certificate of a CA, so it believes nobody: give the CA's (ca.crt)\n"},
     /* Pairs. */
     {"another's key", TLS("server.crt", "front.key") A C,
      "tls-private-key-file: @/front.key does not belong to the certificate @/server.crt, or is encrypted: give its "
@@ -76,7 +81,29 @@ static const struct {
      S A C "etcd-servers: https://10.0.0.1:2379\netcd-cafile: @/ca.crt\netcd-certfile: @/server.crt\netcd-keyfile: "
            "@/server.key\n",
      "etcd-certfile: @/server.crt must not be used by clients (extended key usage): issue one with clientAuth\n"},
+    {"an expired client of etcd",
+     S A C
+     "etcd-servers: https://10.0.0.1:2379\netcd-cafile: @/server.crt\netcd-certfile: @/old-client.crt\netcd-keyfile: "
+     "@/old-client.key\n",
+     "warning: etcd-cafile: @/server.crt has no certificate of a CA: nobody is believed any more once the server's is "
+     "renewed: give the CA that has signed it (ca.crt)\netcd-certfile: @/old-client.crt expired at "
+     "2021-01-01T00:00:00.000000Z: renew it\n"},
+    {"an expired front proxy", S A C PROXY("old-client.crt", "old-client.key", "front-ca.crt", "front"),
+     "proxy-client-cert-file: @/old-client.crt expired at 2021-01-01T00:00:00.000000Z: renew it\n"},
+    {"a front proxy with another's key", S A C PROXY("own.crt", "front.key", "front-ca.crt", "front"),
+     "proxy-client-key-file: @/front.key does not belong to the certificate @/own.crt, or is encrypted: give its plain "
+     "key\n"},
     /* CAs. */
+    {"a server's certificate for its CA", S "apiserver-ca-file: @/server.crt\n" C,
+     "warning: apiserver-ca-file: @/server.crt has no certificate of a CA: nobody is believed any more once the "
+     "server's is renewed: give the CA that has signed it (ca.crt)\n"},
+    {"a CA in a damaged file", S A "client-ca-file: @/mixed.crt\n" F,
+     "client-ca-file: @/mixed.crt is damaged, its PEM text is incomplete or is no certificate: copy it anew\n"},
+    {"one other name", S A C PROXY("front.crt", "front.key", "front-ca.crt", "other"),
+     "warning: requestheader-allowed-names: does not have front, the name of proxy-client-cert-file: peers that are "
+     "configured likewise do not believe us: add it, as kube-apiserver has it\n"},
+    {"a socket of a single letter", S A C "control-socket: s\n",
+     "warning: control-socket: s is no whole path, so mvproxyctl cannot be used: begin it with /\n"},
     {"none of a CA's",
      S A "client-ca-file: @/client.crt\n"
          "peer-ca-file: @/server.crt\n",
@@ -253,11 +280,13 @@ int main(void)
         "a.issue('client', 'somebody', ca='clients-ca', eku='clientAuth')\n"
         "a.issue('front', 'front', ca='front-ca', eku='clientAuth')\n"
         "a.issue('of-ca', 'front', ca='ca', eku='clientAuth')\n"
-        "a.issue('own', 'front', eku='clientAuth')\n");
+        "a.issue('own', 'front', eku='clientAuth')\n"
+        "a.issue('old-client', 'front', ca='front-ca', start='20200101000000Z', end='20210101000000Z')\n");
     folder_enter();
     folder_write("text", "nothing\n");
     if (system("chmod 755 . && chmod 644 * && head -c 200 server.crt >cut.crt && head -c 100 server.key >cut.key && "
-               "ln -s text link") != 0)
+               "ln -s text link && cat front-ca.crt cut.crt >mixed.crt && cp server.key c && cp server.crt k && cp "
+               "client.crt a") != 0)
         tap_bail("files");
     for (size_t i = 0; i < ROWS(rows); i++)
         found(i);
