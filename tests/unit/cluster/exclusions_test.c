@@ -211,6 +211,30 @@ static void silent(void)
     world_end(&w);
 }
 
+/* Who has come meanwhile may serve what is registered, as long as nobody knows who is there. */
+static void registered_amid_failure(void)
+{
+    const struct slice batch = SLICE_LIT("batch"), v1 = SLICE_LIT("v1");
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    kube_put_apiservice(w.store, "batch", "v1", false);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    ok(!served_undiscovered(cluster_served(w.cluster), batch, v1), "nobody serves what is registered");
+    kube_forbid(w.local, LEASE_COLLECTION_PATH, 500);
+    sim_server_break(kube_sim(w.local));
+    sim_run_ms(w.loop, 10000);
+    ok(served_undiscovered(cluster_served(w.cluster), batch, v1), "somebody may, while the Leases cannot be followed");
+    ok(!served_undiscovered(cluster_served(w.cluster), SLICE_LIT("policy"), v1), "not what is not registered");
+    sim_run_ms(w.loop, 300000);
+    ok(served_undiscovered(cluster_served(w.cluster), batch, v1), "also after minutes");
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, 60000);
+    ok(!served_undiscovered(cluster_served(w.cluster), batch, v1), "nobody does");
+    world_end(&w);
+}
+
 int main(void)
 {
     kinds();
@@ -223,5 +247,6 @@ int main(void)
     many();
     refused();
     silent();
+    registered_amid_failure();
     return tap_end();
 }

@@ -127,6 +127,23 @@ static void written_and_renewed(void)
     end(&s);
 }
 
+/* Its own event is no news, also when it comes after the answer. */
+static void own_events_late(void)
+{
+    struct story s;
+    uint64_t writes;
+
+    begin(&s);
+    s.member->late_ms = 40;
+    start(&s);
+    ok(ours(&s), "written");
+    writes = sim_etcd_writes(s.etcd);
+    sim_run_ms(s.w.loop, 100000);
+    ok(ours(&s) && sim_etcd_writes(s.etcd) - writes >= 9 && sim_etcd_writes(s.etcd) - writes <= 11,
+       "and renewed every ten seconds: %llu times", (unsigned long long)(sim_etcd_writes(s.etcd) - writes));
+    end(&s);
+}
+
 static void restart_takes_over(void)
 {
     struct story s;
@@ -488,6 +505,7 @@ int main(void)
     FILE *f;
 
     written_and_renewed();
+    own_events_late();
     restart_takes_over();
     handover();
     graceful();

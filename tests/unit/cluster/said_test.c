@@ -218,6 +218,27 @@ static void one_cause(void)
     world_end(&s.w);
 }
 
+/* Which of the two may not be read does not matter. */
+static void half_read(void)
+{
+    static const char *const forbidden[] = {NULL, "/apis/apiextensions.k8s.io", "/apis/apiregistration.k8s.io"};
+
+    for (size_t i = 0; i < ROWS(forbidden); i++) {
+        struct story s = {.bytes = 0};
+
+        world_init(&s.w, WORLD_BASE);
+        kube_forbid(s.w.local, forbidden[i], 403);
+        listen(&s);
+        world_start(&s.w);
+        sim_run_ms(s.w.loop, 500);
+        stop_listening(&s);
+        is_int(said(&s, (const char *const[WORDS]){"W1124", "Custom resources and aggregated APIs cannot be read"}),
+               forbidden[i] != NULL, "%s cannot be read", forbidden[i] == NULL ? "nothing" : forbidden[i]);
+        free(s.text);
+        world_end(&s.w);
+    }
+}
+
 int main(void)
 {
     struct story s = {.bytes = 0};
@@ -243,5 +264,6 @@ int main(void)
     }
     world_end(&s.w);
     one_cause();
+    half_read();
     return tap_end();
 }

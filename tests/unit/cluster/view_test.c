@@ -224,6 +224,32 @@ static void fixed(void)
     world_end(&w);
 }
 
+/* Whose address stands in the configuration is asked again when it is back, as anybody. */
+static void back_at_once(bool is_fixed)
+{
+    static const struct cluster_static_peer fixed[] = {{.name = "cp-b", .host = "10.0.0.2", .port = 6443}};
+    struct world w;
+    struct kube_server *b;
+    uint64_t before;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    w.opts.static_peers = fixed;
+    w.opts.n_static_peers = is_fixed ? 1 : 0;
+    world_start(&w);
+    ok(world_ready(&w, 2000) && world_peer_serves(&w, b, "batch", "v1", "jobs"), "ready");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, 400000);
+    ok(world_peer_of(&w, b) == NULL, "forgotten");
+    before = kube_sim(b)->requests;
+    sim_run_ms(w.loop, 100000);
+    is_u64(kube_sim(b)->requests, before, "and asked no more");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 1000);
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "back: asked at once");
+    world_end(&w);
+}
+
 /* ---- what differs ---- */
 
 static void differs(void)
@@ -336,6 +362,8 @@ int main(void)
     each_place();
     drains();
     fixed();
+    back_at_once(true);
+    back_at_once(false);
     differs();
     suspected();
     fails_over();
