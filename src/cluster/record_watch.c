@@ -155,7 +155,6 @@ static void take_record(struct record_watch *w, struct slice id, const struct et
 
 static void take(struct record_watch *w, const struct etcd_kv *kv)
 {
-    char text[SERVER_ID_BYTES];
     struct slice id = peer_record_key_id(slice_str(w->prefix), kv->key);
     const struct entry *e;
 
@@ -163,8 +162,6 @@ static void take(struct record_watch *w, const struct etcd_kv *kv)
         log_v(3, "Ignoring a key that names no API server", LS("key", kv->key));
         return;
     }
-    memcpy(text, id.p, id.n);
-    id = slice_of(text, id.n);
     e = strmap_get(w->entries, id);
     if (!kv->deleted)
         take_record(w, id, kv);

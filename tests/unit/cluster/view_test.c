@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "kube/server_id.h"
 #include "lib/tap.h"
 #include "sim/sim_etcd.h"
 #include "sim/world.h"
@@ -107,6 +108,48 @@ static void described(void)
     for (size_t i = 0; i < MEMBERS; i++)
         origin_unref(origins[i]);
     sim_etcd_free(etcd);
+    world_end(&w);
+}
+
+static bool own_seen(struct world *w)
+{
+    struct buf out;
+    bool seen;
+
+    buf_init(&out, ROOM);
+    cluster_describe(w->cluster, &out);
+    seen = memmem(out.p + out.start, buf_len(&out), "\"ownLeaseSeen\":true", 19) != NULL;
+    buf_free(&out);
+    return seen;
+}
+
+/* A server of 1.26 has another name for its Lease: the last that was seen is its own. */
+static void own_lease(void)
+{
+    struct world w;
+    char older[SERVER_ID_BYTES_126];
+
+    world_init(&w, WORLD_BASE);
+    kube_stop(w.local, true);
+    kube_set_minor(w.local, 26);
+    kube_start(w.local, 0);
+    if (!server_id_126_from_hostname(SLICE_LIT("cp-a"), older))
+        tap_bail("no ID");
+    world_start(&w);
+    sim_run_ms(w.loop, 1000);
+    ok(own_seen(&w), "that of 1.26");
+    kube_stop(w.local, false);
+    kube_set_minor(w.local, 34);
+    kube_start(w.local, 0);
+    sim_run_ms(w.loop, 15000);
+    ok(own_seen(&w), "another one");
+    kube_delete(w.store, KUBE_LEASE, older);
+    sim_run_ms(w.loop, 100);
+    ok(own_seen(&w), "without the former");
+    kube_pause_renewal(w.local, true);
+    kube_delete(w.store, KUBE_LEASE, kube_id(w.local));
+    sim_run_ms(w.loop, 100);
+    ok(!own_seen(&w), "and without it");
     world_end(&w);
 }
 
@@ -250,6 +293,64 @@ static void back_at_once(bool is_fixed)
     world_end(&w);
 }
 
+/* Each time that it comes, that nobody knows where it is is counted. */
+static void without_address(void)
+{
+    static const char counted[] = "apiserver_peer_discovery_sync_errors_total";
+    struct world w;
+    struct kube_server *c;
+
+    world_init(&w, WORLD_BASE);
+    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6443", WORLD_BASE);
+    kube_set_unadvertised(c);
+    kube_start(c, 0);
+    world_start(&w);
+    sim_run_ms(w.loop, 2000);
+    is_double(world_metric(&w, counted, "hostport_resolution", NULL), 1, "who has no address is counted");
+    kube_stop(c, false);
+    sim_run_ms(w.loop, 60000);
+    is_double(world_metric(&w, counted, "hostport_resolution", NULL), 1, "once");
+    kube_start(c, 0);
+    sim_run_ms(w.loop, 2000);
+    is_double(world_metric(&w, counted, "hostport_resolution", NULL), 2, "and again when it is back");
+    world_end(&w);
+}
+
+/* Who can be asked at last is waited for from then on, as anybody. */
+static void address_at_last(void)
+{
+    struct cluster_static_peer fixed[] = {{.name = "cp-c", .host = "10.0.0.3", .port = 6443}};
+    struct world w;
+    struct kube_server *c;
+    uint64_t before;
+
+    world_init(&w, WORLD_BASE);
+    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6443", WORLD_BASE);
+    kube_set_unadvertised(c);
+    kube_start(c, 0);
+    world_start(&w);
+    sim_run_ms(w.loop, 200000);
+    ok(world_peer_of(&w, c) != NULL && !world_peer_of(&w, c)->pending, "nobody waits for whom nobody can ask");
+    kube_sim(c)->fault = SIM_HANG;
+    w.opts.static_peers = fixed;
+    w.opts.n_static_peers = 1;
+    ok(cluster_update(w.cluster, &w.opts), "an address");
+    sim_run_ms(w.loop, 30000);
+    ok(world_peer_of(&w, c)->pending, "waited for");
+    sim_run_ms(w.loop, 35000);
+    ok(!world_peer_of(&w, c)->pending, "for a minute");
+    for (unsigned port = 6444; port > 6442; port--) {
+        fixed[0].port = port;
+        ok(cluster_update(w.cluster, &w.opts), "elsewhere while it is asked, and back at once");
+    }
+    kube_sim(c)->fault = SIM_FINE;
+    before = kube_discovery_requests(c);
+    sim_run_ms(w.loop, 3000);
+    ok(world_peer_serves(&w, c, "apps", "v1", "deployments") && kube_discovery_requests(c) == before + 2,
+       "it answers, asked once");
+    world_end(&w);
+}
+
 /* ---- what differs ---- */
 
 static void differs(void)
@@ -359,9 +460,12 @@ static void fails_over(void)
 int main(void)
 {
     described();
+    own_lease();
     each_place();
     drains();
     fixed();
+    without_address();
+    address_at_last();
     back_at_once(true);
     back_at_once(false);
     differs();
