@@ -244,6 +244,31 @@ static void lease(const char *name, void (*before)(struct story *s), void (*happ
     }
 }
 
+/* Another address is tried as often as the one before, where the Lease is renewed under our hands each time. */
+static void another_address(void)
+{
+    enum { LEAST_REQUESTS = 10 };
+    struct story s;
+    uint64_t before;
+
+    server_publishes(&s);
+    kube_forbid_writes(s.w.local, 409);
+    identity_start(s.identity);
+    sim_run_ms(s.w.loop, 1000);
+    before = kube_sim(s.w.local)->requests;
+    sim_run_ms(s.w.loop, 1000);
+    is_u64(kube_sim(s.w.local)->requests, before, "not for ever");
+    identity_update(s.identity, IDENTITY_AUTO, "10.0.0.1:17443", true);
+    sim_run_ms(s.w.loop, 1000);
+    ok(kube_sim(s.w.local)->requests >= before + LEAST_REQUESTS, "another address: tried %llu times",
+       (unsigned long long)(kube_sim(s.w.local)->requests - before) / 2);
+    kube_forbid_writes(s.w.local, 0);
+    identity_update(s.identity, IDENTITY_AUTO, "10.0.0.1:18443", true);
+    sim_run_ms(s.w.loop, 1000);
+    ok(lease_there(&s, s.id) && slice_eq(s.lease.advertise, SLICE_LIT("10.0.0.1:18443")), "written in the end");
+    end(&s);
+}
+
 /* It is told in time that it has gone, and it has, unless there was no memory to ask for that. */
 static void leaves(void)
 {
@@ -387,6 +412,7 @@ int main(void)
     lease("another holder", publishing, another_holder, is_told);
     lease("collecting", collecting, round_of_collecting, is_collected);
     lease("the server's own", server_publishes, start_observing, is_observed);
+    another_address();
     leaves();
     record("nobody's record", begin_record);
     record("an earlier one", left_behind);
