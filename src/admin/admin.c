@@ -506,7 +506,11 @@ static struct bufferevent *make_bufferevent(struct event_base *base, void *arg)
 
 static void on_connections(enum connections_event ev, void *arg)
 {
-    reached_limit(arg, ev == CONNECTIONS_TOO_MANY ? "connections" : "descriptors");
+    static const char *const limits[] = {[CONNECTIONS_TOO_MANY] = "connections",
+                                         [CONNECTIONS_FLOODED] = "request",
+                                         [CONNECTIONS_STARVED] = "descriptors"};
+
+    reached_limit(arg, limits[ev]);
 }
 
 static void on_handshakes_crowded(void *arg)
@@ -568,7 +572,7 @@ struct admin *admin_new(struct loop *l, const struct admin_opts *o, struct err *
     a->requests = metric_family(o->metrics, METRIC_COUNTER, "mvproxy_admin_requests_total",
                                 "Requests to the admin listener, by path and status code.", labels, 100);
     a->limits = metric_family(o->metrics, METRIC_COUNTER, "mvproxy_admin_limits_total",
-                              "How often a limit of the admin listener was reached, by limit.", limit, 5);
+                              "How often a limit of the admin listener was reached, by limit.", limit, 6);
     a->untaken = untaken_new();
     if (!a->loopback) {
         a->tls = tls_ctx_ref(o->tls);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "admin/connections.h"
 
+#include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -31,6 +32,7 @@ enum {
 struct connection {
     int fd;
     ino_t inode;
+    struct bufferevent *bev;              /* there as long as the descriptor is, which it closes */
     enum { SILENT, WAITING, IDLE } state; /* has asked nothing; has not all of its answer; has it */
     uint64_t since_ms;                    /* when it came, or asked last */
     uint64_t number;                      /* in the order of their coming */
@@ -43,7 +45,7 @@ struct connections {
     struct lifetime life;
     struct evconnlistener *listener;
     struct event waiting; /* somebody is in the kernel's queue; the listener has an event of its own for that */
-    struct lifetime_work look;
+    struct lifetime_work look, end_flooded;
     struct loop_timer *retry;
     connections_fn *fn;
     void *arg;
@@ -88,8 +90,9 @@ static struct connection *by_fd(struct connections *c, int fd)
     return NULL;
 }
 
-static void enter(struct connections *c, int fd)
+static void enter(struct connections *c, struct bufferevent *bev)
 {
+    int fd = bufferevent_getfd(bev);
     struct sockaddr_storage addr = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(addr);
     struct connection *one = by_fd(c, fd); /* if it is there, it is one that was closed */
@@ -101,7 +104,8 @@ static void enter(struct connections *c, int fd)
         must_hold(c->n_open < sizeof(c->open) / sizeof(c->open[0]));
         one = &c->open[c->n_open++];
     }
-    *one = (struct connection){.fd = fd, .inode = inode, .since_ms = loop_now_ms(c->loop), .number = ++c->last_number};
+    *one = (struct connection){
+        .fd = fd, .inode = inode, .bev = bev, .since_ms = loop_now_ms(c->loop), .number = ++c->last_number};
     (void)getpeername(fd, (struct sockaddr *)&addr, &len);
     sockopt_ip((const struct sockaddr *)&addr, one->ip);
 }
@@ -181,6 +185,38 @@ static void make_room(struct connections *c)
         end_one(c);
 }
 
+/* ---- too much input ---- */
+
+static bool is_flooded(const struct connection *one)
+{
+    return evbuffer_get_length(bufferevent_get_input(one->bev)) > CONNECTIONS_MOST_INPUT;
+}
+
+/* By telling the server that reading failed: after a shutdown() it would read all that is there. */
+static void end_flooded(void *arg)
+{
+    struct connections *c = arg;
+
+    forget_closed(c);
+    for (size_t i = c->n_open; i-- > 0;) {
+        struct bufferevent *bev = c->open[i].bev;
+
+        if (!is_flooded(&c->open[i]))
+            continue;
+        c->open[i] = c->open[--c->n_open];
+        bufferevent_trigger_event(bev, BEV_EVENT_READING | BEV_EVENT_ERROR, 0);
+        c->fn(CONNECTIONS_FLOODED, c->arg);
+    }
+}
+
+static void on_input(struct evbuffer *in, const struct evbuffer_cb_info *info, void *arg)
+{
+    struct connections *c = arg;
+
+    if (info->n_added > 0 && evbuffer_get_length(in) > CONNECTIONS_MOST_INPUT)
+        lifetime_queue(&c->end_flooded);
+}
+
 /* ---- accepting ---- */
 
 static void starve(struct connections *c)
@@ -207,7 +243,7 @@ static void look(void *arg)
 
     c->misses = n > 0 ? 0 : c->misses + 1;
     for (size_t i = 0; i < n; i++) {
-        enter(c, bufferevent_getfd(c->arriving[i]));
+        enter(c, c->arriving[i]);
         bufferevent_decref(c->arriving[i]);
     }
     c->n_arriving = 0;
@@ -239,6 +275,8 @@ static void on_accept_failed(struct evconnlistener *listener, void *arg)
 void connections_arrived(struct connections *c, struct bufferevent *bev)
 {
     must_hold(c->n_arriving < BATCH);
+    /* Not a high watermark: libevent tells of a full buffer again and again, and does nothing else. */
+    (void)!evbuffer_add_cb(bufferevent_get_input(bev), on_input, c); /* out of memory: this one is not watched */
     bufferevent_incref(bev);
     c->arriving[c->n_arriving++] = bev;
     if (c->n_arriving == BATCH)
@@ -285,6 +323,7 @@ struct connections *connections_new(struct loop *l, struct evconnlistener *liste
     c->arg = arg;
     lifetime_init(&c->life, l, "connections with the admin listener");
     lifetime_work_init(&c->life, &c->look, LOOP_DEFERRED, look, c);
+    lifetime_work_init(&c->life, &c->end_flooded, LOOP_DEFERRED, end_flooded, c);
     c->retry = lifetime_timer(&c->life, on_retry, c);
     event_assign(&c->waiting, loop_base(l), evconnlistener_get_fd(listener), EV_READ | EV_PERSIST, on_waiting, c);
     if (c->retry == NULL || event_add(&c->waiting, NULL) != 0) {

@@ -7,6 +7,9 @@
  * the oldest of those; else whoever asked longest ago, and of those that have read their answer before the others. So
  * who comes gets his answer, whatever those do who stay. Without descriptors accepting pauses for a moment, as
  * net/listener.h does; what comes meanwhile waits in the kernel.
+ *
+ * A connection ends that holds more than CONNECTIONS_MOST_INPUT which the server has not taken: it bounds heads and
+ * bodies, but not the line with the size of a chunk, and looks through all of that again with each read.
  */
 #ifndef MVPROXY_ADMIN_CONNECTIONS_H
 #define MVPROXY_ADMIN_CONNECTIONS_H
@@ -18,8 +21,11 @@ struct connections;
 struct evconnlistener;
 struct loop;
 
+enum { CONNECTIONS_MOST_INPUT = 20 << 10 };
+
 enum connections_event {
     CONNECTIONS_TOO_MANY, /* one was ended */
+    CONNECTIONS_FLOODED,  /* the same: it had sent more than a request may have */
     CONNECTIONS_STARVED,  /* accepting pauses for want of descriptors */
 };
 
@@ -28,7 +34,7 @@ typedef void connections_fn(enum connections_event ev, void *arg);
 /* The listener must outlive it, and is its own to switch on and off. NULL when out of memory. */
 MEM_CHECK struct connections *connections_new(struct loop *l, struct evconnlistener *listener, connections_fn *fn,
                                               void *arg);
-/* NULL is nothing. Open connections stay. */
+/* NULL is nothing. Open connections stay, and nothing may be read from them any more. */
 void connections_free(struct connections *c);
 /* One has come. From the callback that makes its bufferevent, which gets its descriptor then. */
 void connections_arrived(struct connections *c, struct bufferevent *bev);

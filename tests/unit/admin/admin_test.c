@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "admin/connections.h"
 #include "base/clock.h"
 #include "lib/folder.h"
 #include "lib/tap.h"
@@ -404,6 +405,28 @@ static size_t asks(struct world *w, int fd, const char *path)
     return got > 0 ? (size_t)got : 0;
 }
 
+/* The server of libevent reads the line with a chunk's size for as long as it comes. */
+static void test_endless_chunk_size(void)
+{
+    static char digits[CONNECTIONS_MOST_INPUT];
+    int fd, other;
+    struct world w;
+
+    world_init(&w, "127.0.0.1", NULL);
+    other = dial_admin(&w);
+    ok(asks(&w, other, "/livez") > 0, "somebody has asked");
+    fd = dial_admin(&w);
+    dprintf(fd, "POST /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    memset(digits, '1', sizeof(digits));
+    ok(send(fd, digits, sizeof(digits), MSG_NOSIGNAL) == sizeof(digits) && is_open(&w, fd), "as much as may be");
+    ok(send(fd, "1", 1, MSG_NOSIGNAL) == 1 && is_closed(&w, fd), "more: it ends");
+    ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"request\"} 1\n"), "which is counted");
+    ok(asks(&w, other, "/livez") > 0, "others go on");
+    close(fd);
+    close(other);
+    world_end(&w);
+}
+
 static void test_crowd(void)
 {
     int fds[LIMIT_ADMIN_CONNECTIONS + 2], scraper, early, quiet;
@@ -650,6 +673,7 @@ int main(void)
     test_key_updates();
     test_handshakes_refused();
     test_handshake_timeout();
+    test_endless_chunk_size();
     test_crowd();
     test_stayers();
     test_reader();
