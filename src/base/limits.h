@@ -87,8 +87,8 @@ enum {
     LIMIT_CHURN_TOGETHER = 4,
     LIMIT_REPLAY_BYTES = 64 << 10, /* of a request's body that is kept for the keep-alive race */
     LIMIT_POOL_IDLE_PER_ORIGIN = 1024,
-    LIMIT_POOL_CONNECTIONS = 24000, /* an address pair has 28 000 ports */
-    LIMIT_POOL_DIALS = 16, /* at once, for those who wait in one pool: their handshakes may all end in one turn */
+    LIMIT_POOL_CONNECTIONS = 24000,              /* an address pair has 28 000 ports */
+    LIMIT_POOL_DIALS = 16,                       /* at once, for those who wait in one pool */
     LIMIT_POOL_WAITING = LIMIT_POOL_CONNECTIONS, /* what a client may have of both is a share (back/shares.h) */
     LIMIT_METRIC_SERIES = 1000,
     LIMIT_ASKERS = 500, /* for what only old, only new or only some servers serve: resource, user agent, user */

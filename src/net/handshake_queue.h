@@ -24,8 +24,11 @@ struct handshake_step {
     void *arg;
 };
 
-/* What a turn gives to all of them together; a single step may take longer, as a signature of RSA does. */
-enum { HANDSHAKE_TURN_US = 250 };
+/*
+ * What a turn gives to all of them together; a single step may take longer, as a signature of RSA does. Handshakes with
+ * servers have a queue and a part of their own, by the servers' addresses: they are ours, and requests wait for them.
+ */
+enum { HANDSHAKE_TURN_US = 250, SERVER_HANDSHAKE_TURN_US = 500 };
 
 /* NULL when out of memory. */
 MEM_CHECK struct handshake_queue *handshake_queue_new(void);

@@ -42,7 +42,7 @@ struct loop {
     struct list queues[LOOP_AT_EXIT + 1];
     struct list late; /* timers that are held after a gap */
     struct list signals;
-    struct handshake_queue *handshakes;
+    struct handshake_queue *handshakes, *server_handshakes;
     struct metric *lag, *suspended;
     struct metrics *metrics;
     void *resolver;
@@ -120,7 +120,8 @@ struct loop *loop_new(struct metrics *metrics)
     if (l->base != NULL)
         l->wait_limit = event_new(l->base, -1, 0, on_wait_limit, NULL);
     l->handshakes = handshake_queue_new();
-    if (l->wait_limit == NULL || l->handshakes == NULL) {
+    l->server_handshakes = handshake_queue_new();
+    if (l->wait_limit == NULL || l->handshakes == NULL || l->server_handshakes == NULL) {
         log_emit(LOG_FATAL, 0, __FILE__, __LINE__, "Could not make the event loop", LOG_KVS());
         exit(1);
     }
@@ -261,12 +262,12 @@ void loop_defer_cancel(struct loop *l, struct loop_deferred *d)
 }
 
 /* At least one, so that they get on however busy the others are. */
-static void run_handshakes(struct loop *l)
+static void run_handshakes(struct loop *l, struct handshake_queue *q, uint64_t part_us)
 {
-    uint64_t end = clock_us() + HANDSHAKE_TURN_US;
+    uint64_t end = clock_us() + part_us;
     struct handshake_step *n;
 
-    while ((n = handshake_queue_next(l->handshakes)) != NULL) {
+    while ((n = handshake_queue_next(q)) != NULL) {
         loop_enter(l);
         n->fn(n->arg);
         loop_leave(l);
@@ -333,7 +334,7 @@ void loop_release_timer(struct loop *l, struct loop_deferred *late)
 static bool has_work(const struct loop *l)
 {
     return l->queues[LOOP_DEFERRED].count > 0 || l->queues[LOOP_BULK].count > 0 ||
-           handshake_queue_waiting(l->handshakes) > 0;
+           handshake_queue_waiting(l->handshakes) > 0 || handshake_queue_waiting(l->server_handshakes) > 0;
 }
 
 /*
@@ -403,7 +404,9 @@ static void run_turn(struct loop *l, bool may_block)
     event_base_loop(l->base, flags);
     seen = l->seen;
     if (handshake_queue_waiting(l->handshakes) > 0)
-        run_handshakes(l);
+        run_handshakes(l, l->handshakes, HANDSHAKE_TURN_US);
+    if (handshake_queue_waiting(l->server_handshakes) > 0)
+        run_handshakes(l, l->server_handshakes, SERVER_HANDSHAKE_TURN_US);
     if (l->queues[LOOP_BULK].count > 0)
         run_bulk(l);
     if (l->catching_up && has_caught_up(l, seen))
@@ -493,6 +496,7 @@ void loop_free(struct loop *l)
         run_turn(l, false);
     free_signals(l);
     handshake_queue_free(l->handshakes);
+    handshake_queue_free(l->server_handshakes);
     event_free(l->wait_limit);
     event_base_free(l->base);
     buf_free_list_free(&l->free_list);
@@ -525,6 +529,11 @@ struct buf_free_list *loop_free_list(struct loop *l)
 struct handshake_queue *loop_handshakes(struct loop *l)
 {
     return l->handshakes;
+}
+
+struct handshake_queue *loop_server_handshakes(struct loop *l)
+{
+    return l->server_handshakes;
 }
 
 struct metrics *loop_metrics(const struct loop *l)

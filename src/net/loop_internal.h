@@ -70,8 +70,9 @@ struct recv_area *loop_recv_area_peek(struct loop *l);
 /* The memory that writing buffers share. */
 struct buf_free_list *loop_free_list(struct loop *l);
 
-/* Work that has only a part of each turn. */
+/* Work that has only a part of each turn: with clients, with servers. */
 struct handshake_queue *loop_handshakes(struct loop *l);
+struct handshake_queue *loop_server_handshakes(struct loop *l);
 
 /* As given to loop_new(); may be NULL. */
 struct metrics *loop_metrics(const struct loop *l);

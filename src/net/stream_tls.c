@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transport with TLS, over tls_bio. Towards servers a bufferevent shakes hands and reads. Of clients the handshake is
- * ours, step by step, since it waits for its part of a turn (handshake_queue.h) and costs next to nothing before a byte
- * has come; and so is reading, which spares each of thousands a kilobyte. Writing goes straight through SSL_write,
- * which never blocks on this BIO, so the writing half of the bufferevent stays idle. docs/internals/stream.md tells why
- * each of the less obvious calls is there.
+ * Transport with TLS, over tls_bio. The handshake is ours, step by step, since it waits for its part of a turn
+ * (handshake_queue.h), and of clients costs next to nothing before a byte has come. Towards servers a bufferevent reads
+ * what comes then; of clients that is ours, too, which spares each of thousands a kilobyte. Writing goes straight
+ * through SSL_write, which never blocks on this BIO, so the writing half of the bufferevent stays idle.
+ * docs/internals/stream.md tells why each of the less obvious calls is there.
  */
 #include "net/stream_tls.h"
 
@@ -35,10 +35,10 @@ struct tls_conn {
     struct tls_ctx *ctx;
     SSL *ssl;                /* server: NULL before the first byte */
     BIO *bio_object;         /* belongs to ssl */
-    struct bufferevent *bev; /* towards servers: reads */
+    struct bufferevent *bev; /* towards servers, after the handshake: reads */
     struct tls_bio bio;
     struct tls_hello hello;     /* server: until the handshake is over */
-    struct handshake_step step; /* server: of the handshake */
+    struct handshake_step step; /* of the handshake */
     struct quota *quota;        /* is charged with `held`; NULL: none */
     size_t held;                /* TLS_STATE_BYTES while there is an SSL, and for the certificates in it */
     struct tls_identity *identity;
@@ -248,8 +248,6 @@ static void on_bufferevent_read(struct bufferevent *bev, void *arg)
     loop_leave(l);
 }
 
-static void finish_handshake(struct stream *s);
-
 /*
  * Events of a bufferevent come before the bytes of the same read: their delivery waits for on_bufferevent_read() or,
  * without bytes, for the end of the turn.
@@ -260,12 +258,7 @@ static void on_bufferevent_event(struct bufferevent *bev, short what, void *arg)
     struct loop *l = s->loop;
 
     loop_enter(l);
-    if (what & BEV_EVENT_CONNECTED) {
-        bufferevent_disable(bev, EV_WRITE); /* a wake-up for nothing */
-        if (s->state == STREAM_HANDSHAKING) /* and sending has not failed */
-            finish_handshake(s);
-        stream_deliver(s);
-    } else if (what & BEV_EVENT_EOF && s->state == STREAM_OPEN) {
+    if (what & BEV_EVENT_EOF && s->state == STREAM_OPEN) {
         s->peer_ended = true; /* close_notify: a FIN alone is an error */
         stream_got_eof(s);
     } else {
@@ -278,22 +271,20 @@ static bool make_bufferevent(struct stream *s)
 {
     struct tls_conn *t = s->tls;
 
-    t->bev = bufferevent_openssl_socket_new(loop_base(s->loop), s->fd, t->ssl, BUFFEREVENT_SSL_CONNECTING, 0);
+    t->bev = bufferevent_openssl_socket_new(loop_base(s->loop), s->fd, t->ssl, BUFFEREVENT_SSL_OPEN, 0);
     if (t->bev == NULL)
         return false;
+    bufferevent_disable(t->bev, EV_WRITE); /* a wake-up for nothing */
     s->in = bufferevent_get_input(t->bev);
     s->in_is_lent = true;
     bufferevent_setcb(t->bev, on_bufferevent_read, NULL, on_bufferevent_event, s);
     return true;
 }
 
-/* No event of it is left, whatever it is about: during the handshake bufferevent_disable() does nothing. */
 static void silence_bufferevent(struct bufferevent *bev)
 {
     bufferevent_setcb(bev, NULL, NULL, NULL, NULL);
     bufferevent_disable(bev, EV_READ | EV_WRITE);
-    event_del(&bev->ev_read);
-    event_del(&bev->ev_write);
 }
 
 static struct event *read_event(struct stream *s)
@@ -395,6 +386,8 @@ static bool make_ssl(struct stream *s)
     if (t->ctx->server) {
         tls_hello_watch(&t->hello, t->ssl);
         SSL_set_accept_state(t->ssl);
+    } else {
+        SSL_set_connect_state(t->ssl);
     }
     return true;
 }
@@ -425,6 +418,10 @@ static void finish_handshake(struct stream *s)
     note_protocol(t);
     hold(t, tls_chain_bytes(t->ssl));
     if (!tls_identity_new(t->ctx, t->ssl, &t->identity)) {
+        stream_broke(s, "out of memory");
+        return;
+    }
+    if (!t->ctx->server && !make_bufferevent(s)) {
         stream_broke(s, "out of memory");
         return;
     }
@@ -472,7 +469,7 @@ static void begin_or_go_on(struct stream *s)
 }
 
 /* In the part of the turn that handshakes have. */
-static void step_of_server(void *arg)
+static void take_step(void *arg)
 {
     struct stream *s = arg;
 
@@ -481,17 +478,21 @@ static void step_of_server(void *arg)
     stream_deliver(s);
 }
 
+static struct handshake_queue *queue_of(const struct stream *s)
+{
+    return s->tls->ctx->server ? loop_handshakes(s->loop) : loop_server_handshakes(s->loop);
+}
+
 static void on_handshake_input(evutil_socket_t fd, short what, void *arg)
 {
     struct stream *s = arg;
-    struct tls_conn *t = s->tls;
     struct loop *l = s->loop;
 
     (void)fd;
     (void)what;
     loop_enter(l);
     if (s->state == STREAM_HANDSHAKING)
-        handshake_queue_add(loop_handshakes(l), &t->step, slice_str(s->remote_ip), t->ssl != NULL);
+        handshake_queue_add(queue_of(s), &s->tls->step, slice_str(s->remote_ip), s->tls->ssl != NULL);
     loop_leave(l);
 }
 
@@ -507,7 +508,7 @@ bool stream_tls_init(struct stream *s, const struct stream_opts *o)
     t->ctx = tls_ctx_ref(o->tls);
     if (o->server_name != NULL && (t->server_name = mem_strdup(o->server_name)) == NULL)
         return false;
-    t->step = (struct handshake_step){.fn = step_of_server, .arg = s};
+    t->step = (struct handshake_step){.fn = take_step, .arg = s};
     tls_bio_init(&t->bio, s);
     return t->ctx->server || (make_ssl(s) && (!o->http2 || tls_offer_http2(t->ctx, t->ssl)));
 }
@@ -528,16 +529,15 @@ static void tls_start(struct stream *s)
 {
     struct tls_conn *t = s->tls;
 
+    event_assign(&s->readable, loop_base(s->loop), s->fd, EV_READ, on_handshake_input, s);
     if (t->ctx->server) {
-        event_assign(&s->readable, loop_base(s->loop), s->fd, EV_READ, on_handshake_input, s);
         await_more(s);
         return;
     }
     t->session_key = session_key(s, t);
     if (t->session_key != NULL)
         tls_sessions_offer(t->ctx->sessions, t->ssl, t->session_key);
-    if (!make_bufferevent(s))
-        stream_broke(s, "out of memory");
+    handshake_queue_add(queue_of(s), &t->step, slice_str(s->remote_ip), false);
 }
 
 static void tls_detach(struct stream *s)
@@ -546,7 +546,7 @@ static void tls_detach(struct stream *s)
 
     if (t == NULL)
         return;
-    handshake_queue_cancel(loop_handshakes(s->loop), &t->step);
+    handshake_queue_cancel(queue_of(s), &t->step);
     tls_bio_detach(&t->bio, t->bio_object);
     event_del(&s->readable);
     if (t->bev != NULL)

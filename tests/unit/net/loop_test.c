@@ -226,28 +226,30 @@ struct dear {
     struct handshake_step n;
     struct log *g;
     const char *name;
+    uint64_t takes_us;
 };
 
-/* Takes what all of them may take in a turn. */
 static void spend(void *arg)
 {
     struct dear *d = arg;
-    uint64_t end = clock_us() + HANDSHAKE_TURN_US;
+    uint64_t end = clock_us() + d->takes_us;
 
     add(d->g, d->name);
     while (clock_us() < end)
         ;
 }
 
-static void test_handshakes(struct loop *l)
+/* Each takes what all of them may take in a turn. */
+static void test_handshakes_in(struct loop *l, struct handshake_queue *q, uint64_t part_us)
 {
     struct log g = {.l = l};
     struct dear dear[3] = {{.name = "1"}, {.name = "2"}, {.name = "3"}};
 
     for (size_t i = 0; i < ROWS(dear); i++) {
         dear[i].g = &g;
+        dear[i].takes_us = part_us;
         dear[i].n = (struct handshake_step){.fn = spend, .arg = &dear[i]};
-        handshake_queue_add(loop_handshakes(l), &dear[i].n, SLICE_LIT("10.0.0.1"), false);
+        handshake_queue_add(q, &dear[i].n, SLICE_LIT("10.0.0.1"), false);
     }
     loop_defer(l, &g.a, say_a, &g);
     loop_run_once(l, 10000);
@@ -255,10 +257,31 @@ static void test_handshakes(struct loop *l)
     loop_defer(l, &g.b, say_b, &g);
     loop_run_once(l, 10000);
     is_str(g.text, "1a2b", "what came meanwhile has its turn");
-    handshake_queue_cancel(loop_handshakes(l), &dear[2].n);
+    handshake_queue_cancel(q, &dear[2].n);
     loop_defer(l, &g.c, say_c, &g);
     loop_run_once(l, 10000);
     is_str(g.text, "1a2bc", "who has gone is not served");
+}
+
+/* However many of the one kind there are, the other has its part. */
+static void test_handshakes(struct loop *l)
+{
+    struct handshake_queue *clients = loop_handshakes(l), *servers = loop_server_handshakes(l);
+    struct log g = {.l = l};
+    struct dear dear[4] = {{.name = "1"}, {.name = "2"}, {.name = "3"}, {.name = "4"}};
+
+    test_handshakes_in(l, clients, HANDSHAKE_TURN_US);
+    test_handshakes_in(l, servers, SERVER_HANDSHAKE_TURN_US);
+    for (size_t i = 0; i < ROWS(dear); i++) {
+        dear[i].g = &g;
+        dear[i].takes_us = SERVER_HANDSHAKE_TURN_US;
+        dear[i].n = (struct handshake_step){.fn = spend, .arg = &dear[i]};
+        handshake_queue_add(i < 2 ? clients : servers, &dear[i].n, SLICE_LIT("10.0.0.1"), false);
+    }
+    loop_run_once(l, 10000);
+    is_str(g.text, "13", "one with a client and one with a server in a turn");
+    loop_run_once(l, 10000);
+    is_str(g.text, "1324", "and the others in the next");
 }
 
 struct piece {

@@ -10,6 +10,7 @@
 
 #include "base/limits.h"
 #include "lib/tap.h"
+#include "net/loop_internal.h"
 #include "unit/net/fixture.h"
 
 static struct tls_ctx *sctx;
@@ -166,6 +167,39 @@ static void test_handshake_cut(struct loop *l)
     is_str(e.failure, "TLS handshake: the client closed the connection", "reason");
     end_release(&e);
     settle(l);
+}
+
+/* ---- towards servers ---- */
+
+/* A hello and what comes back are dear: of many that are dialled at once each waits for its part of a turn. */
+static void test_handshake_waits(struct loop *l)
+{
+    struct end e[3] = {{.discard = true}, {.discard = true}, {.discard = true}};
+    struct tls_ctx *cctx = client_ctx(NULL, false);
+    int fds[ROWS(e)];
+    char hello[5];
+
+    for (size_t i = 0; i < ROWS(e); i++)
+        half_pair(l, &e[i], cctx, &fds[i]);
+    is_u64(handshake_queue_waiting(loop_server_handshakes(l)), ROWS(e), "handshakes with servers wait");
+    is_u64(handshake_queue_waiting(loop_handshakes(l)), 0, "not among those with clients");
+    end_release(&e[0]);
+    is_u64(handshake_queue_waiting(loop_server_handshakes(l)), ROWS(e) - 1, "one less when its stream is closed");
+    is_int((int)recv(fds[1], hello, sizeof(hello), MSG_DONTWAIT), -1, "nothing is said before");
+    ok(run_until(l, recv(fds[1], hello, sizeof(hello), MSG_DONTWAIT | MSG_PEEK) == sizeof(hello)), "then the hello");
+    is_int(hello[0], 22, "comes");
+    ok(run_until(l, handshake_queue_waiting(loop_server_handshakes(l)) == 0), "of each");
+    is_int((int)write(fds[2], "HTTP/1.1 400 Bad\r\n\r\n", 20), 20, "a server that does not speak TLS");
+    ok(run_until(l, e[2].seen[STREAM_FAILED] == 1), "fails (%s)", e[2].failure);
+    close(fds[1]);
+    ok(run_until(l, e[1].seen[STREAM_FAILED] == 1), "and so does one that goes");
+    ok(strncmp(e[1].failure, "TLS handshake: ", 15) == 0, "in its handshake (%s)", e[1].failure);
+    end_release(&e[1]);
+    end_release(&e[2]);
+    close(fds[0]);
+    close(fds[2]);
+    settle(l);
+    tls_ctx_unref(cctx);
 }
 
 /* ---- ends ---- */
@@ -482,6 +516,7 @@ int main(void)
     test_garbage(l);
     test_handshake_timeout(l);
     test_handshake_cut(l);
+    test_handshake_waits(l);
     test_cut(l);
     test_half_close(l);
     test_close_notify(l);
