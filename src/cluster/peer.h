@@ -26,6 +26,7 @@ struct peer {
     char *holder;   /* "" without Lease */
     enum peer_life life;
     bool leased, fixed; /* has a Lease; is a static peer */
+    bool seed;          /* known by its record in etcd alone, since the Leases have not been listed yet */
     bool left;          /* its Lease was deleted, and leave_grace is not over */
     bool answered;      /* its discovery was read at least once since it was last forgotten */
     bool drained;       /* by an operator: gets requests only if no other server can take them */

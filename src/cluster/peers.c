@@ -29,7 +29,7 @@ struct peers {
     struct peer **table; /* sorted by ID */
     uint64_t ignored;
     size_t n, cap;
-    bool watching;
+    bool watching, listed; /* the Leases: now, once */
     uint64_t unwatched_since_ms, missed_ms;
     uint64_t renewing_since_ms, renewed_ms; /* any Lease, our own as well: without a gap since, and last */
     struct loop_timer *tick;                /* armed while there are peers */
@@ -214,7 +214,9 @@ static void announce(struct peers *p, struct peer *peer)
     log_info("Peer added", LT("server", peer_label(peer)), LT("id", peer->id), LT("life", peer_life_name(peer->life)),
              LB("lease", peer->leased), LB("static", peer->fixed));
     changes_add(p->o.reach.changes, CHANGE_CAME, peer_label(peer), "is known by its %s",
-                peer->leased ? "Lease" : "configuration");
+                peer->leased ? "Lease"
+                : peer->seed ? "record in etcd"
+                             : "configuration");
     (void)peer_settle_origin(peer, &p->o.reach, false);
     p->handler->added(p->arg, peer);
 }
@@ -343,6 +345,25 @@ void peers_set_drained(struct peers *p, struct peer *peer, bool drained)
     report(p, peer, PEER_CHANGED_DRAINED);
 }
 
+static bool is_mere_seed(const struct peer *peer)
+{
+    return peer->seed && !peer->leased && !peer->fixed;
+}
+
+/* From now on who is there is known by Leases. */
+static void drop_seeds(struct peers *p)
+{
+    p->listed = true;
+    for (size_t i = p->n; i-- > 0;) {
+        struct peer *peer = p->table[i];
+        bool alone = is_mere_seed(peer);
+
+        peer->seed = false;
+        if (alone)
+            take_out(p, peer, "a record in etcd, and no Lease");
+    }
+}
+
 void peers_set_watching(struct peers *p, bool watching)
 {
     uint64_t now = loop_now_ms(p->o.loop);
@@ -354,6 +375,8 @@ void peers_set_watching(struct peers *p, bool watching)
         p->unwatched_since_ms = now;
         return;
     }
+    if (!p->listed)
+        drop_seeds(p);
     /* The time in which nothing could be seen does not count. */
     p->renewing_since_ms = later(p->renewing_since_ms, now - p->unwatched_since_ms, now);
     p->renewed_ms = later(p->renewed_ms, now - p->unwatched_since_ms, now);
@@ -607,13 +630,30 @@ void peers_lease_gone(struct peers *p, struct slice id, bool unseen)
     report(p, peer, PEER_CHANGED_HOLDER | move(p, peer, PEER_FORGOTTEN, "Lease deleted"));
 }
 
+/* Who starts while its own server is away would know nobody. The certificate says whether it is an API server. */
+static void plant(struct peers *p, struct slice id, const char *host, unsigned port)
+{
+    struct peer *peer = insert(p, id, SLICE_NONE);
+
+    if (peer == NULL)
+        return;
+    peer->seed = true;
+    peer->life = PEER_LIVE;
+    (void)peer_set_address(peer, PEER_FROM_ETCD, host, port);
+    announce(p, peer);
+}
+
 void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsigned port)
 {
     struct peer *peer = peers_find(p, id);
 
-    /* A record alone makes no peer: the Lease does. */
-    if (peer != NULL && peer_set_address(peer, PEER_FROM_ETCD, host, port) &&
-        peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ETCD))
+    /* Once Leases are known a record alone makes no peer. */
+    if (peer == NULL && host != NULL && !p->listed && !slice_eq(id, slice_str(p->own_id)))
+        plant(p, id, host, port);
+    else if (peer != NULL && host == NULL && is_mere_seed(peer))
+        take_out(p, peer, "its record in etcd is gone");
+    else if (peer != NULL && peer_set_address(peer, PEER_FROM_ETCD, host, port) &&
+             peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ETCD))
         report(p, peer, PEER_CHANGED_ORIGIN);
 }
 

@@ -10,7 +10,8 @@
  *
  * Three exceptions. A peer that still answers is never forgotten for silence, nor lapsed while no Lease at all is
  * renewed: Leases may be readable but not writable. A static peer without a Lease is judged by whether its discovery
- * answers. While the Leases cannot be watched, time does not count.
+ * answers, and so is, until the Leases have been listed once, one that has a record in etcd. While the Leases cannot be
+ * watched, time does not count.
  *
  * Address sources by precedence: static configuration, etcd record, Lease annotation.
  */
@@ -76,7 +77,7 @@ void peers_lend_address(struct peers *p, struct slice id, struct slice address);
 /* The Lease was deleted. `unseen`: that was found by listing, so other processes may have come and gone in between, and
  * what is known of the server is no longer trusted. */
 void peers_lease_gone(struct peers *p, struct slice id, bool unseen);
-/* An address from etcd's records; host NULL: the record is gone. */
+/* An address from etcd's records; host NULL: the record is gone. Before Leases were listed it makes a peer. */
 void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsigned port);
 void peers_set_drained(struct peers *p, struct peer *peer, bool drained);
 /* Our own Lease was renewed, which proves that Leases can be written. */

@@ -121,7 +121,7 @@ static const struct option table[] = {
     {.name = "hostname-override", .type = OPTION_TEXT, FIELD(hostname_override), .initial = "", .restart = true, .section = SECTION, .argument = "NAME",
      .help = "Host name from which the server ID is made, if the local API server runs under another one."},
     {.name = "etcd-servers", .type = OPTION_LIST, FIELD(etcd_servers), .initial = "", .section = SECTION, .argument = "URL,...",
-     .help = "etcd of the cluster, whose peer endpoint records are read and written as kube-apiserver 1.36 does; several endpoints of one etcd cluster, https:// or http://. None: only Lease annotations say where peers are."},
+     .help = "etcd of the cluster, whose peer endpoint records are read and written as kube-apiserver 1.36 does; several endpoints of one etcd cluster, https:// or http://. None: only Lease annotations say where peers are. Until the Leases could be read for the first time, as when the local API server is away at the start, records also say who the peers are."},
     {.name = "etcd-cafile", .type = OPTION_TEXT, FIELD(etcd_cafile), .initial = "", .section = SECTION, .argument = "FILE",
      .help = "CA bundle for etcd's serving certificates, which must be valid for the hosts in etcd-servers. Required with https://."},
     {.name = "etcd-certfile", .type = OPTION_TEXT, FIELD(etcd_certfile), .initial = "", .section = SECTION, .argument = "FILE",

@@ -8,7 +8,8 @@ import threading
 import time
 
 from harness import waiting
-from harness.api import config_map, config_maps, ensure, ensure_namespace, expect, expect_unavailable, remove
+from harness.api import (AGGREGATED, CRDS, config_map, config_maps, crd, ensure, ensure_namespace, expect, expect_unavailable,
+                         remove)
 from harness.balancer import Balancer
 from harness.load import Load
 from harness.runner import core, needs
@@ -322,6 +323,46 @@ def test_local_server_restarts_failover(cluster):
         assert set(one.statuses) == {200}, (one, one.example)
     # A response that the killed server had begun breaks off; each thread waits for one.
     assert sum(load.broken.values()) <= 2 and not skewed.broken, (load, skewed)
+
+
+NOTHING = ("/apis/gateway.networking.k8s.io/v1/gateways", "/apis/apps/v1/foos", "/api/v1/foos",
+           "/apis/apps/v1/namespaces/default/deployments/x/foo")
+
+
+def _listed(node, group):
+    """The resources of a group in a node's merged document."""
+    document = expect(node.proxied().get("/apis", Accept=AGGREGATED), 200).json()
+    return {r["resource"] for g in document["items"] if g["metadata"]["name"] == group
+            for v in g["versions"] for r in v.get("resources", [])}
+
+
+def test_what_is_not_there_while_away(cluster):
+    """what nobody has is 404 while the local server is away, and so is a custom resource that is deleted then; one that is made is there"""
+    old, new, path = cluster.old, cluster.new, "/apis/shop.example.com/v1/namespaces/default/"
+    with _proxy_with(old, True):
+        try:
+            for name in ("apples", "plums"):
+                ensure(old.proxied(), CRDS, crd(name, name.capitalize(), "shop.example.com"))
+            for node in cluster.nodes:
+                waiting.until(lambda n=node: _listed(n, "shop.example.com") == {"apples", "plums"}, "both at " + node.name)
+            old.apiserver.kill()
+            waiting.until(lambda: expect(old.proxied().get(LOCAL), 200).header(SERVED_BY) == new.server_id, "a peer's answers")
+            for _ in range(10):
+                for nothing in NOTHING:
+                    expect(old.proxied().get(nothing), 404)
+            remove(new.proxied(), CRDS + "/apples.shop.example.com")
+            ensure(old.proxied(), CRDS, crd("pears", "Pear", "shop.example.com"))
+            for name, status in (("apples", 404), ("plums", 200), ("pears", 200)):
+                waiting.until(lambda n=name, s=status: old.proxied().get(path + n).status == s, "%d for %s" % (status, name))
+            waiting.until(lambda: _listed(old, "shop.example.com") == {"plums", "pears"}, "discovery to say so", 60)
+        finally:
+            old.start_apiserver()
+            old.await_apiserver()
+        waiting.until(lambda: expect(old.proxied().get(LOCAL), 200).header(SERVED_BY) is None, "its own server's answers again")
+        for node in cluster.nodes:
+            waiting.until(lambda n=node: _listed(n, "shop.example.com") == {"plums", "pears"}, "the same at " + node.name)
+        for name in ("plums", "pears"):
+            remove(old.proxied(), CRDS + "/%s.shop.example.com" % name)
 
 
 def test_watch_of_dead_peer(cluster):

@@ -175,6 +175,23 @@ def test_own_address(world):
         unforge(world, [name])
 
 
+def test_started_without(world):
+    """an mvproxy that starts while its server is away asks those whom records name, until the Leases say who is there"""
+    a, pods = world.proxies["a"], "/api/v1/namespaces/default/pods"
+    world.sim.kill_server("a")
+    try:
+        a.stop()
+        a.start(ready=False)
+        until(lambda: world.ask("GET", pods).status == 200, "b to answer")
+        equal(world.ask("GET", pods).header("X-Mvproxy-Served-By"), world.id("b"), "who answered")
+        known = {p["id"]: (p["lease"], p["life"]) for p in fixture.ctl_json(world, "peers")["servers"]}
+        equal(known[world.id("b")], (False, "live"), known)
+    finally:
+        world.sim.start_server("a", **{"starts-unready": False})
+    a.await_ready()
+    until(lambda: routed(world), "b's resource through a")
+
+
 def test_rewritten(world):
     """records are written again, under the same lease"""
     before = world.etcd.record(world.id("a"))[0]
