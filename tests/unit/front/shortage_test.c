@@ -211,6 +211,29 @@ static void end_without_memory(const char *function, bool abort)
     kit_end(&k);
 }
 
+/* Who cannot even be refused sees that there is no answer; the others on the connection have theirs. */
+static void refusal_without_memory(void)
+{
+    static struct kit k;
+    struct req *r;
+
+    kit_init(&k);
+    kit_start(&k);
+    kit_connect(&k, false, false);
+    for (int short_of = 0; short_of < 2; short_of++) {
+        without_memory = short_of ? "nghttp2_submit_response" : NULL;
+        r = kit_ask(&k, "FOO", "/x", "h", NULL, 0);
+        ok(kit_closed(&k, r), "a request that is refused ends");
+        is_int(r->status, short_of ? 0 : 501, "with the refusal, or without memory for it");
+        is_int(r->code, short_of ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_NO_ERROR, "is reset");
+    }
+    without_memory = NULL;
+    r = kit_get(&k, "/sync");
+    ok(kit_closed(&k, r) && r->status == 200, "the next one is answered");
+    kit_disconnect(&k);
+    kit_end(&k);
+}
+
 /* What nghttp2 says to the next bytes of a client; 0: what it thinks of them. */
 static ssize_t says_to_input;
 
@@ -336,6 +359,7 @@ int main(void)
     end_without_memory("nghttp2_submit_shutdown_notice", false);
     end_without_memory("nghttp2_submit_goaway", false);
     end_without_memory("nghttp2_submit_rst_stream", true);
+    refusal_without_memory();
     refused_by_nghttp2(NGHTTP2_ERR_NOMEM, "no_memory");
     refused_by_nghttp2(NGHTTP2_ERR_FLOODED, "flood");
     refused_by_nghttp2(NGHTTP2_ERR_CALLBACK_FAILURE, "bad_request");
