@@ -49,6 +49,24 @@ static void test_sent_away(struct world *w)
     is_double(world_closed(w, "sent_away"), 1, "counted");
 }
 
+/* What is under way when we drain is answered, and told that nothing more is. */
+static void test_last_before_drain(struct world *w)
+{
+    struct client c;
+
+    world_start(w);
+    client_open(w, &c);
+    client_ask(&c, "/held");
+    ok(world_handled(w, 1), "a request under way");
+    front_drain(w->front, NULL, NULL);
+    respond_whole(w, 200, "last");
+    ok(client_ends_in(&c, "last") && strstr(client_take(&c), "Connection: close\r\n") != NULL, "is answered, the last");
+    is_int(client_ended(&c), CLIENT_EOF, "then its connection ends");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+    is_double(world_closed(w, "drain"), 1, "as one that was drained");
+}
+
 static void test_client_limit(struct world *w)
 {
     struct client c[3];
@@ -729,6 +747,7 @@ static void test_no_memory(struct world *w)
 static const struct world_story stories[] = {
     {"request limit", test_request_limit},
     {"sent away", test_sent_away},
+    {"last before drain", test_last_before_drain},
     {"client limit", test_client_limit},
     {"connection limit", test_connection_limit},
     {"silent clients", test_silent_clients},

@@ -57,6 +57,7 @@ static void test_answered_heads(struct kit *k)
     kit_reply(&k->held[0], 403, "no");
     exchange_respond(k->held[1].x, kit_head(&k->held[1], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     exchange_forget_request(k->held[1].x);
+    is_null(exchange_request(k->held[1].x)->fields, "nothing points to fields that are gone");
     is_u64(exchange_request(k->held[1].x)->target.n, 1, "method and target stay");
     exchange_abort(k->held[2].x, "test");
     k->held[2].x = NULL;
