@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What has been said of the identity Lease, and how long the next attempt waits, begins anew when it works again. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cluster/api.h"
+#include "cluster/cluster_metrics.h"
+#include "cluster/identity.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+#define FAILED "Identity Lease of this server: operation failed"
+#define CONTESTED "Somebody else renews the identity Lease of this server"
+
+struct story {
+    struct world w;
+    struct api *api;
+    struct cluster_metrics metrics;
+    struct identity *identity;
+    FILE *stream;
+    char *text;
+    size_t bytes;
+};
+
+static bool no(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+static bool nobody(void *arg, struct slice id)
+{
+    (void)arg;
+    (void)id;
+    return false;
+}
+
+static void begin(struct story *s)
+{
+    static const char *const groups[] = {"system:masters", NULL};
+
+    memset(s, 0, sizeof(*s));
+    world_init(&s->w, WORLD_BASE);
+    kube_stop(s->w.local, true);
+    kube_sim(s->w.local)->fault = SIM_FINE;
+    kube_set_minor(s->w.local, 24);
+    s->api = api_new(s->w.loop, s->w.back, s->w.origin,
+                     &(struct api_identity){.user = "system:apiserver", .groups = groups});
+    cluster_metrics_init(&s->metrics, s->w.metrics);
+    s->identity = identity_new(&(struct identity_opts){.api = s->api,
+                                                       .id = kube_id(s->w.local),
+                                                       .hostname = "cp-a",
+                                                       .mode = IDENTITY_PUBLISH,
+                                                       .advertise = "",
+                                                       .metrics = &s->metrics,
+                                                       .collects = no,
+                                                       .renewed = nobody});
+    identity_start(s->identity);
+    sim_run_ms(s->w.loop, 1000);
+    is_str(identity_state_name(s->identity), "publishing", "publishing");
+    s->stream = open_memstream(&s->text, &s->bytes);
+    if (s->stream == NULL)
+        tap_bail("no memory stream");
+    log_set_stream(s->stream);
+}
+
+static void end(struct story *s)
+{
+    log_flush();
+    log_set_stream(stderr);
+    (void)fclose(s->stream);
+    free(s->text);
+    identity_free(s->identity);
+    api_free(s->api);
+    world_end(&s->w);
+}
+
+/* As a line of the log that is shown. */
+static unsigned said(struct story *s, const char *words)
+{
+    unsigned n = 0;
+
+    log_flush();
+    (void)fflush(s->stream);
+    for (const char *at = s->text; at != NULL && (at = strstr(at, words)) != NULL; at++)
+        n++;
+    return n;
+}
+
+static void another_renews(struct story *s)
+{
+    const struct kube_lease l = {.name = kube_id(s->w.local),
+                                 .hostname = "cp-a",
+                                 .holder = "another",
+                                 .renew_us = clock_wall_us(),
+                                 .duration_s = 3600};
+
+    kube_put_lease(s->w.store, &l);
+}
+
+static void fails_again(void)
+{
+    struct story s;
+    uint64_t before;
+
+    begin(&s);
+    for (unsigned round = 1; round <= 3; round++) {
+        kube_forbid(s.w.local, "/apis/coordination.k8s.io", 500);
+        sim_run_ms(s.w.loop, 60000);
+        is_u64(said(&s, FAILED), round, "outage %u: said once", round);
+        kube_forbid(s.w.local, NULL, 0);
+        sim_run_ms(s.w.loop, 15000);
+        is_str(identity_state_name(s.identity), "publishing", "over");
+        sim_run_ms(s.w.loop, 30000);
+    }
+    /* One that fails alone is no outage, and is made up for soon. */
+    for (unsigned i = 0; i < 3; i++) {
+        uint64_t patches = kube_lease_writes(s.w.store, "PATCH");
+
+        kube_forbid_writes(s.w.local, 500);
+        before = kube_sim(s.w.local)->requests;
+        while (kube_sim(s.w.local)->requests == before)
+            sim_run_ms(s.w.loop, 10);
+        kube_forbid_writes(s.w.local, 0);
+        sim_run_ms(s.w.loop, 1000);
+        ok(kube_lease_writes(s.w.store, "PATCH") > patches, "made up for within a second");
+        sim_run_ms(s.w.loop, 30000);
+    }
+    is_u64(said(&s, FAILED), 3, "and not said");
+    end(&s);
+}
+
+static void contested_again(void)
+{
+    struct story s;
+
+    begin(&s);
+    for (unsigned round = 1; round <= 2; round++) {
+        for (unsigned i = 0; i < 12; i++) {
+            another_renews(&s);
+            sim_run_ms(s.w.loop, 10000);
+        }
+        is_str(identity_state_name(s.identity), "yielded", "left to another");
+        is_u64(said(&s, CONTESTED), round, "said once, for the %u. time", round);
+        sim_run_ms(s.w.loop, 120000);
+        is_str(identity_state_name(s.identity), "publishing", "ours again");
+        is_u64(said(&s, "Publishing the identity Lease of this server"), round, "which is said");
+    }
+    end(&s);
+}
+
+int main(void)
+{
+    fails_again();
+    contested_again();
+    return tap_end();
+}
