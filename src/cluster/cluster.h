@@ -21,7 +21,7 @@ struct metrics;
 /* Ends the process when out of memory. The first requests are sent once the loop runs. Texts and arrays of `o` are
  * copied. */
 struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o);
-void cluster_free(struct cluster *c);
+void cluster_free(struct cluster *c); /* NULL is fine */
 /*
  * A reload: takes the new options except for the host name, which cannot change. Parts whose options are the same
  * (informers, caches) go on undisturbed. False, with nothing changed, when out of memory or when the user cannot be put

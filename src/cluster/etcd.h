@@ -39,7 +39,7 @@ enum { ETCD_SERVERS_MAX = 16 };
 
 /* Ends the process when out of memory. The metrics must outlive it. */
 struct etcd *etcd_new(struct loop *l, struct back *b, struct cluster_metrics *m);
-void etcd_free(struct etcd *e); /* its calls must be over or cancelled */
+void etcd_free(struct etcd *e); /* NULL is fine; its calls must be over or cancelled */
 /*
  * Sets the endpoints (at most ETCD_SERVERS_MAX; referenced), maybe of another etcd cluster. Calls under way are sent
  * again to the new ones. False: the endpoints are the same as before.

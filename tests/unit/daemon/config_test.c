@@ -73,6 +73,9 @@ static const struct {
      "F:4:1: tls-cipher-suites: the TLS library here has none of them: give others, or none\n"},
     {"false beside filters", BASE "access-log: [\"false\", errors]\n",
      "F:4:1: access-log: false goes with no filter: take it out, or the others\n"},
+    {"two filters that are none", BASE "access-log: [slow=x, \"status=9\"]\n",
+     "F:4:14: access-log: \"slow=x\" has no duration: write it such as slow=1s\nF:4:22: access-log: \"status=9\" is no "
+     "filter: give all, rerouted, errors or slow=DURATION\n"},
     {"a list within a list", BASE "peers: [[a]]\n",
      "F:4:9: peers: a list within a list: write its entries into the outer one\n"},
     {"a NUL", BASE "hostname-override: \"a\\0b\"\n",

@@ -106,6 +106,12 @@ static void tells(void)
     answers("metrics", "", "mvproxy_config_last_reload_successful 1\\n");
     ok(strcmp(answer + strlen(answer) - 3, "\"}\n") == 0, "to its end");
     answers("nonsense", "", "\"ok\":false");
+    ok(strstr(ask("metrics", ""), "trigger=\\\"operator\\\"") == NULL, "nobody has had discovery read");
+    answers("refresh", "", "\"ok\":true,\"result\":{}");
+    for (uint64_t end_ms = clock_ms() + PATIENCE_MS;
+         clock_ms() < end_ms && strstr(ask("metrics", ""), "trigger=\\\"operator\\\"") == NULL;)
+        process_pass(a, 20);
+    ok(strstr(answer, "trigger=\\\"operator\\\"") != NULL, "somebody has");
 }
 
 static void levels(void)

@@ -202,6 +202,35 @@ static void edges(struct loop *l)
     trust_trial_free(NULL);
 }
 
+/* Without memory for one, nobody is asked, and nothing is left. */
+static void out_of_memory(struct loop *l)
+{
+    struct result r = {.calls = 0};
+    struct trust_trial_opts o = {.loop = l, .done = on_done, .arg = &r};
+    struct server s;
+    unsigned asked = 0, nth;
+
+    server_start(&s, l, "by-old");
+    o.fresh = believes("new.crt");
+    o.old = believes("old.crt");
+    for (nth = 1; asked == 0 && nth < 100; nth++) {
+        struct trust_trial *t;
+
+        mem_fail_nth(nth);
+        t = trust_trial_new(&o);
+        if (t != NULL)
+            trust_trial_ask(t, "a", "127.0.0.1", listener_port(s.listener));
+        asked += t != NULL && trust_trial_asks(t);
+        mem_fail_nth(0);
+        trust_trial_free(t);
+    }
+    ok(asked == 1 && nth > 4, "asked once there is memory (%u)", nth);
+    is_u64(r.calls, 0, "and given up");
+    tls_ctx_unref(o.fresh);
+    tls_ctx_unref(o.old);
+    server_stop(&s);
+}
+
 int main(void)
 {
     struct loop *l = loop_new(NULL);
@@ -220,6 +249,7 @@ int main(void)
     for (size_t i = 0; i < ROWS(rows); i++)
         judges(l, &rows[i]);
     edges(l);
+    out_of_memory(l);
     loop_free(l);
     return tap_end();
 }
