@@ -347,6 +347,42 @@ static void test_command_line(void)
            "each once, and what follows is not taken for an argument");
 }
 
+/* Whatever there is no memory for: it is refused, with a reason, or it is whole. */
+static void test_memory(void)
+{
+    static const char text[] =
+        BASE "peers: [a=10.0.0.1:6443, \"b=[fd00::1]:6443\"]\nclient-idle-timeout: 1m30s\naccess-log: errors,slow=1s\n"
+             "requestheader-allowed-names: [\"a,b\", c]\nlocal-failover: false\ngoaway-chance: 0.01\n";
+    uint64_t calls = 0;
+    unsigned refused = 0;
+
+    for (uint64_t nth = 0; nth <= calls; nth++) {
+        struct buf errors;
+        struct config *c;
+
+        write_file(text);
+        buf_init(&errors, 1 << 20);
+        calls = nth == 0 ? mem_calls() : calls;
+        mem_fail_nth(nth);
+        c = config_load(path, NULL, 0, &errors);
+        mem_fail_nth(0);
+        calls = nth == 0 ? mem_calls() - calls : calls;
+        refused += c == NULL;
+        if (c == NULL)
+            ok(errors.failed || (buf_len(&errors) > 0 &&
+                                 memmem(errors.p + errors.start, buf_len(&errors), "out of memory", 13) != NULL),
+               "allocation %u of %u fails: %.*s", (unsigned)nth, (unsigned)calls, (int)buf_len(&errors),
+               buf_len(&errors) == 0 ? "" : errors.p + errors.start);
+        else
+            ok(c->peers[0] != NULL && c->peers[1] != NULL && c->peers[2] == NULL && c->client_idle_timeout == 90000 &&
+                   c->access_log[1] != NULL && c->requestheader_allowed_names[1] != NULL && !c->local_failover,
+               "allocation %u of %u is not missed", (unsigned)nth, (unsigned)calls);
+        config_free(c);
+        buf_free(&errors);
+    }
+    ok(refused > 3, "refused for %u of %u", refused, (unsigned)calls);
+}
+
 /* What is no file that could be read. */
 static void test_other_files(void)
 {
@@ -568,6 +604,7 @@ int main(void)
     test_command_line();
     test_missing_file();
     test_other_files();
+    test_memory();
     test_dump_round_trip();
     test_flag_form();
     test_restart_needed();

@@ -2,6 +2,7 @@
 /* What a configuration's files become: all or nothing, each fault said once, and what is the same stays the same. */
 #include "daemon/trust.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,6 +13,9 @@
 #include "lib/folder.h"
 #include "lib/tap.h"
 #include "net/egress_proxy.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/stream.h"
 #include "net/tls_ctx.h"
 
 enum { ROOM = 1 << 16 };
@@ -371,9 +375,80 @@ static void strays(void)
     trust_free(&t);
 }
 
+/* ---- what is spoken ---- */
+
+struct talk {
+    struct loop *loop;
+    struct tls_ctx *tls;
+    struct stream *server, *client;
+    bool over;
+};
+
+static void on_server(struct stream *s, enum stream_event ev, void *arg)
+{
+    (void)s;
+    (void)ev;
+    (void)arg;
+}
+
+static void on_client(struct stream *s, enum stream_event ev, void *arg)
+{
+    (void)s;
+    if (ev == STREAM_OPENED || ev == STREAM_FAILED)
+        ((struct talk *)arg)->over = true;
+}
+
+static void on_accept(int fd, void *arg)
+{
+    struct talk *t = arg;
+
+    t->server = stream_accept(t->loop, fd, &(struct stream_opts){.fn = on_server, .tls = t->tls});
+}
+
+/* What a client that offers h2 gets. */
+static const char *spoken(struct tls_ctx *server, struct tls_ctx *client)
+{
+    static char alpn[32];
+    struct talk t = {.loop = loop_new(NULL), .tls = server};
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    struct err err = {.text = ""};
+    struct listener *l = listener_open(t.loop, "127.0.0.1", 0, on_accept, &t, &err);
+
+    if (l == NULL)
+        tap_bail("%s", err.text);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    at.sin_port = htons((uint16_t)listener_port(l));
+    t.client = stream_connect(t.loop, (struct sockaddr *)&at, sizeof(at),
+                              &(struct stream_opts){.fn = on_client, .arg = &t, .tls = client, .http2 = true});
+    for (unsigned i = 0; i < 1000 && !t.over; i++)
+        loop_run_once(t.loop, 20);
+    if (stream_is_open(t.client))
+        (void)snprintf(alpn, sizeof(alpn), "%s%s", stream_is_hop(t.client) ? "mvproxy/" : "", stream_alpn(t.client));
+    else
+        (void)snprintf(alpn, sizeof(alpn), "%.30s", stream_failure(t.client));
+    stream_close(t.client, STREAM_CLOSE_NOW);
+    if (t.server != NULL)
+        stream_close(t.server, STREAM_CLOSE_NOW);
+    listener_close(l);
+    loop_run_once(t.loop, 1);
+    loop_free(t.loop);
+    return alpn;
+}
+
+static void speaks(void)
+{
+    struct trust t;
+
+    load(BASE, &t);
+    is_str(spoken(t.serving, t.local_no_cert), "mvproxy/h2", "clients and other mvproxies are served with HTTP/2");
+    is_str(spoken(t.admin, t.local_no_cert), "http/1.1", "who watches is not");
+    trust_free(&t);
+}
+
 int main(void)
 {
     make_files();
+    speaks();
     loads();
     holds(false);
     holds(true);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is said of a text that is no YAML: at the place where the fault was made, in words for who wrote it. */
 #include "daemon/yaml_tree.h"
+
+#include <dlfcn.h>
+
 #include "lib/tap.h"
 
 #define TAB "a tab where YAML wants blanks: indent with blanks\n"
@@ -113,9 +116,38 @@ static void test_long(void)
     arena_free(a);
 }
 
+static bool has_parser = true;
+
+/* In place of libyaml's. */
+int yaml_parser_initialize(void *p);
+int yaml_parser_initialize(void *p)
+{
+    int (*real)(void *) = NULL;
+
+    *(void **)&real = dlsym(RTLD_NEXT, "yaml_parser_initialize");
+    return has_parser ? real(p) : 0;
+}
+
+static void no_parser(void)
+{
+    struct arena *a = arena_new(1 << 16);
+    struct yaml_node *root;
+    struct buf errors;
+
+    buf_init(&errors, 1 << 12);
+    has_parser = false;
+    ok(!yaml_tree_parse("F", SLICE_LIT("a: 1\n"), a, &root, &errors) && root == NULL, "libyaml has no memory");
+    is_slice(buf_slice(&errors), "F: out of memory\n", "is said");
+    has_parser = true;
+    ok(yaml_tree_parse("F", SLICE_LIT("a: 1\n"), a, &root, &errors) && root != NULL, "it has");
+    buf_free(&errors);
+    arena_free(a);
+}
+
 int main(void)
 {
     test_faults();
     test_long();
+    no_parser();
     return tap_end();
 }
