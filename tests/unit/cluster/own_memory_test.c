@@ -153,7 +153,8 @@ static void collecting(struct story *s)
     if (!server_id_from_hostname(SLICE_LIT("cp-dead"), s->dead))
         tap_bail("no ID");
     put_lease(s, s->dead, 1);
-    sim_run_ms(s->w.loop, HOUR_MS - HOUR_MS / 20);
+    sim_pause_ms(s->w.loop, HOUR_MS - HOUR_MS / 20);
+    sim_run_ms(s->w.loop, 1000);
 }
 
 static void server_publishes(struct story *s)
@@ -210,7 +211,10 @@ static bool is_told(struct story *s)
 /* Who was not collected is in the next round. */
 static bool is_collected(struct story *s)
 {
-    sim_run_ms(s->w.loop, HOUR_MS + HOUR_MS / 10);
+    if (lease_there(s, s->dead)) {
+        sim_pause_ms(s->w.loop, HOUR_MS - HOUR_MS / 10);
+        sim_run_ms(s->w.loop, HOUR_MS / 5);
+    }
     return is_published(s) && !lease_there(s, s->dead);
 }
 
