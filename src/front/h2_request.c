@@ -10,8 +10,6 @@
 static void refuse(struct h2_stream *st, unsigned status, const char *why)
 {
     exchange_give_gone(&st->x, why);
-    if (st->receiving == H2_ENDED)
-        h2_stream_receive(st, H2_RECEIVED);
     if (st->sending == H2_NOTHING)
         h2_answer_refuse(st, status, why);
     else
