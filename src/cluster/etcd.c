@@ -259,7 +259,6 @@ static bool send(struct etcd_call *c)
     c->configured = e->configured;
     c->server = e->current;
     c->tries++;
-    buf_reset(&c->text);
     c->fetch = fetch_start(e->back, e->loop, &o, on_fetched, c);
     return c->fetch != NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What has never been made can be freed, as the headers say. */
+/* What has never been made can be freed, as the headers say, and where there is no etcd nobody is asked. */
 #include "cluster/cluster.h"
+#include "cluster/cluster_metrics.h"
 #include "cluster/comparer.h"
 #include "cluster/etcd.h"
 #include "cluster/front_trust.h"
@@ -20,6 +21,31 @@
 #include "cluster/schemas.h"
 #include "cluster/server.h"
 #include "lib/tap.h"
+#include "sim/world.h"
+
+static void on_answer(void *arg, const struct etcd_answer *a)
+{
+    is_int(a->result, ETCD_FAILED, "where there is no etcd a call fails");
+    is_str(a->failure, "no endpoints", "for that reason");
+    ++*(unsigned *)arg;
+}
+
+static void no_etcd(void)
+{
+    struct world w;
+    struct cluster_metrics metrics;
+    struct etcd *e;
+    unsigned called = 0;
+
+    world_init(&w, WORLD_BASE);
+    cluster_metrics_init(&metrics, w.metrics);
+    e = etcd_new(w.loop, w.back, &metrics);
+    ok(etcd_call(e, ETCD_RANGE, SLICE_LIT("{}"), on_answer, &called) != NULL && called == 0, "not from inside");
+    sim_run_ms(w.loop, 10);
+    is_u64(called, 1, "called once");
+    etcd_free(e);
+    world_end(&w);
+}
 
 int main(void)
 {
@@ -44,5 +70,6 @@ int main(void)
     schemas_invalidate(NULL);
     server_free(NULL);
     ok(true, "nothing can be freed");
+    no_etcd();
     return tap_end();
 }

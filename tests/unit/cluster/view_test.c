@@ -252,6 +252,7 @@ static void fixed(void)
     w.opts.static_peers = fixed;
     w.opts.n_static_peers = ROWS(fixed);
     world_start(&w);
+    ok(strstr(places(&w), "cp-d at 10.0.0.4 port 6445") != NULL, "where they are is known at once: %s", places(&w));
     sim_run_ms(w.loop, 2000);
     s = cluster_served(w.cluster);
     is_u64(served_n_peers(s), 2, "who has a usable name, and is another");
