@@ -21,6 +21,7 @@
 #include "daemon/reread.h"
 #include "daemon/rlimits.h"
 #include "daemon/rotation.h"
+#include "daemon/wire.h"
 #include "net/file_watch.h"
 
 #include <errno.h>
@@ -285,6 +286,7 @@ int app_run(struct app *a)
     trust_say_missing(&a->trust, NULL);
     trust_say_suites(a->config);
     config_warn_log(a->config);
+    wire_say_limits(a->config);
     a->ready_later = (a->held_beats > 0 && a->admin_waits) || a->address_waits[0] != '\0';
     if (!a->ready_later)
         notify_ready(a->notify, "Starting");

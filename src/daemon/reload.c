@@ -18,6 +18,7 @@
 #include "daemon/reread.h"
 #include "daemon/rotation.h"
 #include "daemon/try_local.h"
+#include "daemon/wire.h"
 #include "net/file_watch.h"
 
 #define SHUTTING_DOWN "the process is shutting down\n"
@@ -178,6 +179,7 @@ static void finish(struct reload *r, bool ok)
         metric_set(a->reload_time, (double)clock_wall_us() / 1e6);
         log_info("Reloaded");
         config_warn_log(a->config);
+        wire_say_limits(a->config);
         buf_reset(&r->result->errors);
         config_warn(a->config, &r->result->errors);
         changes_add(a->changes, CHANGE_CHANGED, a->hostname, "the configuration was reloaded");

@@ -3,6 +3,7 @@
 
 #include <config.h>
 
+#include "base/log.h"
 #include "daemon/addresses.h"
 #include "daemon/derive.h"
 #include "daemon/machine_memory.h"
@@ -11,6 +12,9 @@
 #include "kube/status.h"
 #include "net/cidr.h"
 #include "net/tls_inspect.h"
+
+/* For the admin listener, the control socket, files, watches. */
+enum { SPARE_DESCRIPTORS = 320 };
 
 struct wire_networks {
     struct cidr_set set;
@@ -310,10 +314,26 @@ static size_t fresh_connections(const struct config *c)
                : c->max_fresh_connections;
 }
 
+/* Half of the descriptors are for servers. Where clients had all of the rest, nobody could be accepted to make room,
+ * nor ask the admin listener how we are. */
+static size_t connections(const struct config *c)
+{
+    size_t half = rlimits_descriptors() / 2, spare = half / 4 < SPARE_DESCRIPTORS ? half / 4 : SPARE_DESCRIPTORS;
+
+    return half != 0 && c->max_connections > half - spare ? half - spare : c->max_connections;
+}
+
+void wire_say_limits(const struct config *c)
+{
+    if (connections(c) < c->max_connections)
+        log_warning("max-connections is more than there are descriptors for", LU("maxConnections", c->max_connections),
+                    LU("used", connections(c)), LU("descriptors", rlimits_descriptors()));
+}
+
 void wire_front(const struct config *c, const struct trust *t, struct front_opts *out)
 {
     *out = (struct front_opts){
-        .max_connections = c->max_connections,
+        .max_connections = connections(c),
         .max_connections_per_client = c->max_connections_per_client,
         .max_fresh_connections = fresh_connections(c),
         .max_requests_per_connection = c->max_requests_per_connection,

@@ -53,4 +53,6 @@ void wire_cluster(const struct config *c, const struct trust *t, const struct wi
                   const char *hostname, struct cluster_opts *out);
 void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out);
 void wire_front(const struct config *c, const struct trust *t, struct front_opts *out);
+/* Logs which limits are lower than they are configured. */
+void wire_say_limits(const struct config *c);
 #endif

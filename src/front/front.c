@@ -23,7 +23,7 @@ enum {
     FRESH_ALWAYS = 64,     /* silent connections that a low max_connections does not forbid */
     FULL_LOOK_MS = 100,    /* at max_connections, for one that has become idle */
     FULL_SEARCHED = 32,    /* connections in one such look */
-    FULL_SILENT_US = 1000000,
+    FULL_SILENT_US = FRONT_HEAD_SLOW_MS * 1000,
     PAUSE_SHOWN_MS = 10000, /* a place that comes free for a moment does not end it */
 };
 
@@ -300,8 +300,8 @@ static bool stays(struct front_conn *fc)
 }
 
 /*
- * Nor who asks much and drips the bodies. One that waits for its answer, reads one, or watches is none of these;
- * whether it reads that slowly will be known when the time since this look is over.
+ * Nor who asks much and drips the bodies, or the next head. One that waits for its answer, reads one, or watches is
+ * none of these; whether it reads that slowly will be known when the time since this look is over.
  */
 static bool end_dripping(struct front *f)
 {

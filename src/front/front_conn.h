@@ -58,13 +58,16 @@ struct front_limits {
     uint64_t max_requests; /* 0 = no limit */
 };
 
+/* Where others wait for room: the time in which a head comes, once it has begun. */
+enum { FRONT_HEAD_SLOW_MS = 1000 };
+
 struct front_conn_ops {
     /* Finish what is being served, take nothing new, then close. host->draining is set already. */
     void (*drain)(void *protocol);
     /* Has asked something and is not through with it, or may be about to ask: a drain waits for it. */
     bool (*busy)(const void *protocol);
     /* It has been the client's turn for so long, who drips: of all that is asked of it only bodies are missing, which
-     * come slowly. */
+     * come slowly, or for FRONT_HEAD_SLOW_MS the rest of a head. */
     bool (*drips)(const void *protocol, uint64_t for_ms);
     /* Bytes of answers that wait in the protocol for the client to let them go out. */
     size_t (*waiting)(const void *protocol);

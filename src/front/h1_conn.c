@@ -417,8 +417,10 @@ static bool drips(const void *protocol, uint64_t for_ms)
     const struct h1_conn *c = protocol;
     bool owed = c->state == H1_RECEIVING && !c->body_paused && !c->continue_pending && !c->head_written;
 
-    if (c->state == H1_DISCARDING)
+    if (c->state == H1_DISCARDING || c->state == H1_READING)
         owed = stream_unacknowledged(c->stream) == 0;
+    if (c->state == H1_READING)
+        return owed && loop_now_ms(c->fc->host->loop) - c->body_ms >= FRONT_HEAD_SLOW_MS;
     return owed && exchange_is_slow(&c->x, for_ms);
 }
 

@@ -46,7 +46,8 @@ struct h1_conn {
     size_t unsent_seen; /* at the last look of a timer, to tell slow from stuck */
     uint64_t written_seen;
     uint64_t progress_ms;
-    uint64_t body_ms; /* when some of the request's body came last, or the proxy began to want it */
+    uint64_t body_ms; /* when some of the request's body came last, or the proxy began to want it; H1_READING: since
+                         when that is its state, or the connection is there */
 };
 
 /*

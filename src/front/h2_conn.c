@@ -501,17 +501,27 @@ static bool busy(const void *protocol)
     return c->state == H2_ANNOUNCED || c->state == H2_PARTED;
 }
 
+static bool head_drips(const struct h2_conn *c)
+{
+    return c->head_since_ms != 0 && loop_now_ms(c->fc->host->loop) - c->head_since_ms >= FRONT_HEAD_SLOW_MS;
+}
+
+/* Of the one that is in its head the connection knows since when. */
+static bool stream_drips(const struct h2_stream *st, uint64_t for_ms)
+{
+    if (st->receiving == H2_HEAD)
+        return head_drips(st->c);
+    return may_stall(st) && st->sending == H2_NOTHING && exchange_is_slow(&st->x, for_ms);
+}
+
 static bool drips(const void *protocol, uint64_t for_ms)
 {
     const struct h2_conn *c = protocol;
 
-    for (const struct list_node *n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n)) {
-        const struct h2_stream *st = list_entry(n, const struct h2_stream, node);
-
-        if (!may_stall(st) || st->sending != H2_NOTHING || !exchange_is_slow(&st->x, for_ms))
+    for (const struct list_node *n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n))
+        if (!stream_drips(list_entry(n, const struct h2_stream, node), for_ms))
             return false;
-    }
-    return c->streams.count > 0 && c->state != H2_CLOSED;
+    return (c->streams.count > 0 || head_drips(c)) && c->state != H2_CLOSED;
 }
 
 static size_t waiting(const void *protocol)

@@ -239,6 +239,17 @@ static size_t fresh(const char *text)
     return o.max_fresh_connections;
 }
 
+static size_t connections(const char *text)
+{
+    struct config *c = configured(text);
+    const struct trust trust = {.serving = NULL};
+    struct front_opts o;
+
+    wire_front(c, &trust, &o);
+    config_free(c);
+    return o.max_connections;
+}
+
 static void front(void)
 {
     struct config *c =
@@ -261,6 +272,8 @@ static void front(void)
         tap_bail("setrlimit");
     is_u64(rlimits_descriptors(), 400, "descriptors");
     is_u64(fresh("max-fresh-connections: 0\n"), 100, "a quarter of the descriptors");
+    is_u64(connections(""), 150, "half of them are for servers, and some for others");
+    is_u64(connections("max-connections: 149\n"), 149, "fewer, if so configured");
     is_u64(fresh("max-fresh-connections: 99\n"), 99, "fewer, if so configured");
     is_u64(fresh("max-fresh-connections: 101\n"), 100, "but not more");
 }

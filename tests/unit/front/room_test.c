@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "front/front_conn.h"
 #include "lib/tap.h"
 
 /* Two of the three that may be there have a request under way. */
@@ -320,6 +321,42 @@ static void test_dripping_ones_make_room(struct world *w)
     client_close(&paused, STREAM_CLOSE_NOW);
     client_close(&answering, STREAM_CLOSE_NOW);
     client_close(&slow, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* A second after it has begun. */
+static void test_half_heads_make_room(struct world *w)
+{
+    struct client half[4], c;
+    int ended = 0;
+
+    world_start(w);
+    clock_fake(clock_us(), clock_wall_us());
+    for (size_t i = 0; i < ROWS(half); i++) {
+        client_start(w, &half[i]);
+        client_ask(&half[i], "/sync");
+        ok(client_ends_in(&half[i], "sync"), "one that has asked");
+        client_send(&half[i], "GET /next HTT");
+    }
+    world_settle(w);
+    w->opts.max_connections = ROWS(half);
+    front_update(w->front, &w->opts);
+    client_start(w, &c);
+    client_ask(&c, "/sync");
+    world_settle(w);
+    pass_ms(FRONT_HEAD_SLOW_MS - 100);
+    world_settle(w);
+    is_double(world_closed(w, "crowded_out"), 0, "and asks again, has time for that");
+    pass_ms(300);
+    ok(client_ends_in(&c, "sync"), "after a second one makes room");
+    for (size_t i = 0; i < ROWS(half); i++)
+        ended += half[i].end != CLIENT_OPEN;
+    ok(ended > 0 && c.end == CLIENT_OPEN, "for who comes, and perhaps for the next (%d)", ended);
+    is_double(world_closed(w, "crowded_out"), ended, "counted");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    for (size_t i = 0; i < ROWS(half); i++)
+        client_close(&half[i], STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
 }
 
@@ -663,6 +700,7 @@ static const struct world_story stories[] = {
     {"untaken answers stay", test_untaken_answers_stay},
     {"silent ones make room", test_silent_ones_make_room},
     {"dripping ones make room", test_dripping_ones_make_room},
+    {"half heads make room", test_half_heads_make_room},
     {"time begins with the client's turn", test_time_begins_with_turn},
     {"unwanted bodies make room", test_unwanted_bodies_make_room},
     {"unwanted body of a slow reader", test_unwanted_body_of_slow_reader},
