@@ -94,9 +94,9 @@ struct back_opts {
     bool with_cert; /* over a connection with the front-proxy certificate: the head asserts exactly one user */
     bool hop;       /* over one that proves an mvproxy at its other end, or without certificate: asserts nobody */
     enum back_http2 http2;        /* a wish (docs/internals/back-http2.md) */
-    bool http2_if_busy;           /* which holds only while there is much of its kind to do (back/h2_load.h) */
-    bool lasting;                 /* a watch or the like, which mostly waits */
+    bool http2_if_busy, lasting;  /* the wish is for busy times only (back/h2_load.h); it mostly waits, as a watch */
     const struct http_head *head; /* end-to-end fields, Host included; must live until the request ends */
+    unsigned impersonations;      /* Impersonate-* of the client's: without one of them the head does not go out */
     struct http_body body;        /* NONE, LENGTH or CHUNKED; the connection adds the framing fields */
     bool upgrade; /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */
     bool expect_continue;     /* Expect is in head: on_writable comes with 100 or any final head, or after 1 s */

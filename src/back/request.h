@@ -66,6 +66,7 @@ struct back_request {
     bool shared;               /* its connection, or that it waits for one, is among what its client has */
     bool stranger;             /* bearer_is_stranger(): whose retries have a budget of their own */
     struct back_claims claims; /* whom opts.head names (back/withhold.h) */
+    bool stripped;             /* of some of opts.impersonations */
     struct back_opts opts;
     struct arena *arena;
     struct http_head response, trailers;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The last line before a head goes out: whom it names must fit the connection it goes over (back.h). Who placed the
- * request has seen to that; here it is checked against the connection itself, whatever led to it.
+ * request has seen to that; here it is checked against the connection itself, whatever led to it. Nor does a request
+ * go out without the Impersonate-* that its client sent: it would be the impersonator's own.
  */
 #ifndef MVPROXY_BACK_WITHHOLD_H
 #define MVPROXY_BACK_WITHHOLD_H

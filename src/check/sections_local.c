@@ -262,9 +262,11 @@ static void judge_headers(struct scene *s, struct slice map)
                       why.text);
         break;
     case REQUEST_HEADER_DIFFERS:
-        findings_wrong(
-            s->f, "local-requestheader", "give requestheader-* the values of kube-apiserver's flags of the same names",
-            "requestheader-* are not what the API servers have (extension-apiserver-authentication): %s", why.text);
+        findings_wrong(s->f, "local-requestheader",
+                       "give requestheader-* the values of kube-apiserver's flags of the same names; if those "
+                       "are not what the ConfigMap says, delete it: API servers write it anew within a minute",
+                       "requestheader-* are not what the API servers have (extension-apiserver-authentication): %s",
+                       why.text);
         break;
     case REQUEST_HEADER_UNKNOWN:
         findings_wrong(s->f, "local-requestheader", to_be_believed(s), "requestheader-*: %s", why.text);

@@ -7,6 +7,7 @@
 #include "daemon/derive.h"
 #include "daemon/remarks.h"
 #include "http/head.h"
+#include "kube/user.h"
 #include "net/cidr.h"
 #include "net/tls_sni.h"
 #include "net/tls_suites.h"
@@ -133,9 +134,13 @@ static bool is_token(const char *s)
     return *s != '\0';
 }
 
-/* A header of HTTP itself is taken for what it means there, and never for somebody's name. */
+/*
+ * A header of HTTP itself is taken for what it means there, and never for somebody's name. Impersonate-* would be
+ * removed from requests, which would then be the impersonator's own.
+ */
 static void check_header_names(struct remarks *r, const char *name, const char *const *list)
 {
+    bool prefix = list == r->c->requestheader_extra_headers_prefix;
     char entry[REMARKS_NAME_BYTES];
 
     for (size_t i = 0; list[i] != NULL; i++) {
@@ -147,6 +152,11 @@ static void check_header_names(struct remarks *r, const char *name, const char *
             remarks_wrong(r, entry,
                           "\"%s\" means something else in HTTP: give a header for identities, such as X-Remote-User",
                           list[i]);
+        else if (user_name_judge(slice_str(list[i]), prefix) == USER_NAME_RESERVED)
+            remarks_wrong(r, entry, "\"%s\" would have Impersonate-* or Sec-WebSocket-* removed from requests: give %s",
+                          list[i],
+                          prefix ? "a prefix for identities, such as X-Remote-Extra-"
+                                 : "a header for identities, such as X-Remote-User");
     }
 }
 

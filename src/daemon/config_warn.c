@@ -9,6 +9,7 @@
 #include "daemon/config_check_self.h"
 #include "daemon/derive.h"
 #include "daemon/remarks.h"
+#include "kube/user.h"
 #include "net/cidr.h"
 #include "net/own_address.h"
 #include "net/tls_sni.h"
@@ -220,6 +221,12 @@ static void identities(struct remarks *r)
             remarks_warn(r, remarks_entry(entry, "requestheader-group-headers", i),
                          "%s is in requestheader-username-headers, too, so that names are groups: give one of its own",
                          c->requestheader_group_headers[i]);
+    for (size_t i = 0; c->requestheader_extra_headers_prefix[i] != NULL; i++)
+        if (user_name_judge(slice_str(c->requestheader_extra_headers_prefix[i]), true) == USER_NAME_GENERAL)
+            remarks_warn(r, remarks_entry(entry, "requestheader-extra-headers-prefix", i),
+                         "%s is rather general, and all headers that begin so are removed from requests: give one that "
+                         "ends in \"-\", such as X-Remote-Extra-",
+                         c->requestheader_extra_headers_prefix[i]);
 }
 
 /* As a label of a host's name may be, and somewhat more: the kernel takes anything. */

@@ -104,13 +104,27 @@ static bool always_drops(enum http_name id)
     }
 }
 
+static bool impersonates(struct slice name)
+{
+    return slice_has_iprefix(name, SLICE_LIT("Impersonate-"));
+}
+
+unsigned hop_impersonations(const struct http_head *head)
+{
+    unsigned n = 0;
+
+    for (size_t i = 0; i < head->n_fields; i++)
+        n += head->fields[i].id == HTTP_NAME_OTHER && impersonates(head->fields[i].name);
+    return n;
+}
+
 /*
  * Only fields without a meaning of ours can be one hop's own; naming the others would be a way to make us forget them.
  * So would naming Impersonate-*: a client of a proxy that adds these and lets Connection pass would become that proxy.
  */
 static bool can_be_named(const struct http_field *field)
 {
-    return field->id == HTTP_NAME_OTHER && !slice_has_iprefix(field->name, SLICE_LIT("Impersonate-"));
+    return field->id == HTTP_NAME_OTHER && !impersonates(field->name);
 }
 
 bool hop_is_hop_by_hop(const struct http_head *head, const struct http_field *field)
@@ -162,7 +176,7 @@ bool hop_trailer_allowed(struct slice name)
         if (slice_ieq(name, others[i]))
             return false;
     return !in_heads_only[id] && !always_drops(id) && !slice_has_iprefix(name, SLICE_LIT("X-Remote-")) &&
-           !slice_has_iprefix(name, SLICE_LIT("Impersonate-"));
+           !impersonates(name);
 }
 
 static bool is_address(struct slice s)

@@ -10,6 +10,7 @@ enum { WORDS_MAX = 64, OURS_MAX = 32, THEIRS_MAX = 256, DEPTH = 4, WORDS_BYTES =
 
 #define CA_OPTION "requestheader-client-ca-file"
 #define CLIENT_CA_OPTION "client-ca-file"
+#define EXTRA_PREFIX "requestheader-extra-headers-prefix"
 
 /* A list of words, as the ConfigMap has it: a JSON array in a text. */
 struct words {
@@ -66,16 +67,29 @@ struct comparison {
     struct err more; /* they name a header that we do not, which can be removed */
 };
 
+static bool is_prefix(const char *what)
+{
+    return strcmp(what, EXTRA_PREFIX) == 0;
+}
+
 /*
  * The ConfigMap only ever grows, so such a header may be one that no server believes any more, or one that servers
- * believe: nobody can tell. Whoever removes it from what clients send is safe either way.
+ * believe: nobody can tell. Whoever removes it from what clients send is safe either way, unless it means something
+ * else: who may write the ConfigMap would have Impersonate-* removed, and impersonators act as themselves.
  */
 static bool agree_on_more(struct comparison *c, const char *what, struct slice name)
 {
     int n = (int)(name.n > 100 ? 100 : name.n);
+    enum user_name is = user_name_judge(name, is_prefix(what));
 
     if (c->ours->fixed != NULL && c->ours->fixed(name))
         return err_set(c->why, "%s: API servers name %.*s, which belongs to HTTP and is not removed", what, n, name.p);
+    if (is == USER_NAME_RESERVED)
+        return err_set(c->why, "%s: API servers name %.*s, which is for no identity and is not removed", what, n,
+                       name.p);
+    if (is == USER_NAME_GENERAL)
+        return err_set(c->why, "%s: API servers name %.*s, too general to be removed if it is not configured here",
+                       what, n, name.p);
     if (!err_is_set(&c->more))
         (void)err_set(&c->more, "%s: %.*s is not configured here", what, n, name.p);
     return true;
@@ -187,7 +201,7 @@ static bool agree(struct comparison *c, struct slice ca)
 
     return agree_on_words(c, "requestheader-username-headers", h->username, h->n_username) &&
            agree_on_words(c, "requestheader-group-headers", h->group, h->n_group) &&
-           agree_on_words(c, "requestheader-extra-headers-prefix", h->extra_prefix, h->n_extra_prefix) &&
+           agree_on_words(c, EXTRA_PREFIX, h->extra_prefix, h->n_extra_prefix) &&
            agree_on_words(c, "requestheader-uid-headers", h->uid, h->n_uid) && agree_on_names(c) &&
            agree_on_ca(CA_OPTION, ca, c->ours->ca, c->ours->ended, c->why);
 }
@@ -273,6 +287,8 @@ static bool copy_words(struct json_object *data, const char *what, struct arena 
 
     *n = 0;
     for (size_t i = 0; good && i < w.n; i++) {
+        if (user_name_judge(word(&w, i), is_prefix(what)) != USER_NAME_FINE)
+            continue;
         copy[*n] = arena_copy(a, word(&w, i));
         good = copy[(*n)++].p != NULL;
     }
@@ -288,7 +304,7 @@ bool request_header_named(struct slice configmap, struct arena *a, struct user_h
     bool good = data != NULL &&
                 copy_words(data, "requestheader-username-headers", a, &out->username, &out->n_username) &&
                 copy_words(data, "requestheader-group-headers", a, &out->group, &out->n_group) &&
-                copy_words(data, "requestheader-extra-headers-prefix", a, &out->extra_prefix, &out->n_extra_prefix) &&
+                copy_words(data, EXTRA_PREFIX, a, &out->extra_prefix, &out->n_extra_prefix) &&
                 copy_words(data, "requestheader-uid-headers", a, &out->uid, &out->n_uid);
 
     json_object_put(data);

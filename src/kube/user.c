@@ -87,6 +87,17 @@ bool user_header_is_identity(const struct user_headers *h, struct slice name)
            any_eq(slice_trim(name), marks, sizeof(marks) / sizeof(marks[0]));
 }
 
+enum user_name user_name_judge(struct slice name, bool prefix)
+{
+    static const struct slice reserved[] = {SLICE_LIT("Impersonate-"), SLICE_LIT("Sec-WebSocket-")};
+    enum { PREFIX_MIN = 4 }; /* "X-a-" */
+
+    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
+        if (folded_prefix(name, reserved[i]) || (prefix && folded_prefix(reserved[i], name)))
+            return USER_NAME_RESERVED;
+    return prefix && (name.n < PREFIX_MIN || fold(name.p[name.n - 1]) != '-') ? USER_NAME_GENERAL : USER_NAME_FINE;
+}
+
 static bool same_names(const struct slice *a, size_t n_a, const struct slice *b, size_t n_b)
 {
     bool same = n_a == n_b;

@@ -55,6 +55,16 @@ enum user_field {
 };
 /* The part of an identity that a header asserts, by the standard names and the configured ones, compared as above. */
 enum user_field user_header_field(const struct user_headers *h, struct slice name);
+/*
+ * Whether a header of this name, or with this prefix, can be one for identities, which is removed from what clients
+ * send. Compared as above, whole words only: what covers a reserved name, or is covered by it, takes it away as well.
+ */
+enum user_name {
+    USER_NAME_FINE,
+    USER_NAME_RESERVED, /* Impersonate-*, without which an impersonator acts as himself; what upgrades need */
+    USER_NAME_GENERAL,  /* a prefix that takes in headers which have nothing to do with each other */
+};
+enum user_name user_name_judge(struct slice name, bool prefix);
 /* Whether both have the same names in the same order. */
 bool user_headers_same(const struct user_headers *a, const struct user_headers *b);
 /* Whether this header marks a request that a peer sent on: one of the two names, with the value "true". */

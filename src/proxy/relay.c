@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "http/h1_parse.h"
+#include "http/hop.h"
 #include "kube/status.h"
 #include "proxy/alternatives.h"
 #include "proxy/answer.h"
@@ -102,6 +103,7 @@ void relay_start(struct job *j, const struct served_peer *to, const struct back_
         .proves_nothing = answer_proves_nothing(j),
         .once = reqinfo_reaches_through(&j->info),
         .head = &j->request,
+        .impersonations = hop_impersonations(exchange_request(j->x)),
         .body = body,
         .upgrade = exchange_wants_upgrade(j->x) && handler->on_upgraded != NULL,
         .expect_continue = exchange_expects_continue(j->x),

@@ -219,6 +219,8 @@ def faults(world):
         ("the local server reads groups from another header", {"requestheader-group-headers": ["X-Foo"]}),
         ("the API servers have other headers", {}, told(world, **{"requestheader-username-headers": '["X-User"]'})),
         ("the API servers name a header more", {}, told(world, **{"requestheader-group-headers": '["X-Remote-Group", "X-Teams"]'})),
+        ("the API servers name a header of impersonation", {},
+         told(world, **{"requestheader-group-headers": '["X-Remote-Group", "Impersonate-Group"]'})),
         ("a name that the API servers do not allow", {"requestheader-allowed-names": ["front-proxy-client", "somebody"]}),
         ("the API servers verify clients by another CA", {"client-ca-file": crt("foreign-ca")}),
         ("a CA of clients that API servers had", {}, told(world, **{"client-ca-file": read(crt("foreign-ca")) + read(crt("ca"))})),

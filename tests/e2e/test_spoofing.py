@@ -93,13 +93,13 @@ def test_front_proxy(world):
 MAP = "configmaps"
 
 
-def named(world, groups):
+def named(world, groups, prefixes='["X-Remote-Extra-", "X-More-"]'):
     """What API servers say of the headers that they believe."""
     with open(world.certs.crt("front-proxy-ca"), encoding="ascii") as text:
         ca = text.read()
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"},
             "data": {"requestheader-client-ca-file": ca, "requestheader-username-headers": '["X-Remote-User", "X-Login"]',
-                     "requestheader-group-headers": groups, "requestheader-extra-headers-prefix": '["X-Remote-Extra-", "X-More-"]'}}
+                     "requestheader-group-headers": groups, "requestheader-extra-headers-prefix": prefixes}}
 
 
 def test_names_of_the_servers(world):
@@ -114,6 +114,29 @@ def test_names_of_the_servers(world):
         who = world.ask("POST", WHO, REVIEW, user="alice", headers={spelling: "forged"}).json()["status"]["userInfo"]
         equal(who["username"], "alice", spelling)
         check("forged" not in repr(who), spelling, "was believed:", who)
+    world.sim.delete(MAP, "extension-apiserver-authentication", "kube-system")
+    mark = proxy.reload(NAMES)
+    proxy.await_log("Reloaded", since=mark)
+
+
+def test_names_that_are_no_identities(world):
+    """who may write that ConfigMap takes away nobody's Impersonate-*, nor the half of all headers"""
+    proxy, refused = world.proxies["a"], "API servers believe other front proxies"
+    fewer = dict(NAMES, **{"requestheader-uid-headers": []})  # not as before, so that the ConfigMap is read
+    for groups, prefixes in (("Impersonate-User", "X-More-"), ("impersonate_user", "X-More-"), ("X-Teams", "Impersonate-"), ("X-Teams", "I"), ("X-Teams", "X-")):
+        world.sim.put(MAP, named(world, '["X-Remote-Group", "X-Teams", "%s"]' % groups, '["X-Remote-Extra-", "%s", "X-Kube-Extra-"]' % prefixes))
+        mark = proxy.reload(fewer)
+        proxy.await_log(refused, since=mark)
+        status, text = proxy.get("/readyz?verbose")
+        check(status == 500 and "requestheader" in text, groups, prefixes, status, text)
+        sent = {"Impersonate-User": "bob", "Impersonate-Group": "dev", "X-Requested-With": "kubectl", "X-Kube-Extra-Scopes": "forged"}
+        mark = world.sim.mark()
+        who = world.ask("POST", WHO, REVIEW, user="admin", headers=sent).json()["status"]["userInfo"]
+        equal(who["username"], "bob", "with %s and %s" % (groups, prefixes))
+        check("dev" in who["groups"] and "system:masters" not in who["groups"], who)
+        record = [r for r in world.sim.requests(since=mark) if r["path"] == WHO][-1]
+        check("kubectl" in repr(record) and "forged" not in repr(record), "what went on:", record)
+    equal(proxy.metric("mvproxy_back_requests_withheld_total") or 0, 0, "nothing is withheld")
     world.sim.delete(MAP, "extension-apiserver-authentication", "kube-system")
     mark = proxy.reload(NAMES)
     proxy.await_log("Reloaded", since=mark)

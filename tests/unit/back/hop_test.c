@@ -441,6 +441,31 @@ static void named_while_it_waits(void)
     kit_close(&k);
 }
 
+/* What its client sent to be somebody else's is in the head, or the head does not go. */
+static void without_its_impersonation(void)
+{
+    for (unsigned had = 0; had < 4; had++) {
+        static struct kit k;
+        struct claimed claimed = {1, 0};
+        struct call c;
+
+        kit_of_peer(&k, false);
+        back_set_claims(k.back, claims, &claimed);
+        call_init(&c, &k, "GET", "/");
+        if (!http_head_add(&c.head, c.arena, SLICE_LIT("Impersonate-User"), SLICE_LIT("bob")) ||
+            !http_head_add(&c.head, c.arena, SLICE_LIT("impersonate-group"), SLICE_LIT("dev")))
+            tap_bail("no memory");
+        c.opts.with_cert = true;
+        c.opts.impersonations = had;
+        call_send(&c);
+        ok(call_is(&c, had <= 2 ? ANSWERED : "failed: identity"), "2 of %u", had);
+        is_double(kit_metric(&k, "mvproxy_back_requests_withheld_total", NULL), had <= 2 ? 0 : 1, "counted, 2 of %u",
+                  had);
+        call_free(&c);
+        kit_close(&k);
+    }
+}
+
 static void withheld_on_http2(void)
 {
     static struct h2_kit k;
@@ -518,6 +543,7 @@ int main(void)
     over_http2(true);
     http2_is_replaced();
     withheld();
+    without_its_impersonation();
     named_while_it_waits();
     withheld_on_http2();
     for (unsigned nth = 1; nth < 200; nth++)

@@ -158,6 +158,12 @@ static const struct {
     {"a header of HTTP itself", BASE "requestheader-group-headers: [X-Group, x-forwarded-for]\n",
      "F:4:40: requestheader-group-headers: \"x-forwarded-for\" means something else in HTTP: give a header for "
      "identities, such as X-Remote-User\n"},
+    {"what would have Impersonate-* removed", BASE "requestheader-uid-headers: [X-Id, impersonate_uid]\n",
+     "F:4:35: requestheader-uid-headers: \"impersonate_uid\" would have Impersonate-* or Sec-WebSocket-* removed from "
+     "requests: give a header for identities, such as X-Remote-User\n"},
+    {"a prefix that would", BASE "requestheader-extra-headers-prefix: [X-Remote-Extra-, I]\n",
+     "F:4:55: requestheader-extra-headers-prefix: \"I\" would have Impersonate-* or Sec-WebSocket-* removed from "
+     "requests: give a prefix for identities, such as X-Remote-Extra-\n"},
     {"what a number that is none is held against", BASE "secure-port: x\nbind-address: 0.0.0.0\n",
      "F:4:14: secure-port: \"x\" is not a whole number: write it in digits alone\n"},
     {"mistakes of every kind", BASE "secure-port: x\nnope: 1\npeers: [b]\nv:\ngoaway-chance: 1\n",

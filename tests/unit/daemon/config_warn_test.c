@@ -59,6 +59,12 @@ static const struct {
     {BASE "requestheader-group-headers: [X-Remote-Group, x-remote-user]\n",
      IN("47", "requestheader-group-headers") "x-remote-user is in requestheader-username-headers, too, so that names "
                                              "are groups: give one of its own\n"},
+    {BASE "requestheader-extra-headers-prefix: [X-Remote-Extra-, X-Kube-Extra-]\n", ""},
+    {BASE "requestheader-extra-headers-prefix: [X-Remote-Extra-, X-Extra]\n",
+     IN("55",
+        "requestheader-extra-headers-prefix") "X-Extra is rather general, and all headers that begin so are removed "
+                                              "from requests: give one that ends in \"-\", such as "
+                                              "X-Remote-Extra-\n"},
     {BASE "etcd-cafile: e\n", IN("1", "etcd-cafile") "has no effect without etcd-servers: give them, or take it out\n"},
     {BASE "tls-sni-cert-key: [\"c,k:*.example.com,api.example.com,192.0.2.1\"]\n", ""},
     {BASE "tls-sni-cert-key: [\"c,k:a b\"]\n",

@@ -36,7 +36,9 @@ static void compared(void)
     static const struct slice users[] = {SLICE_LIT("X-Remote-User"), SLICE_LIT("X-Login")};
     static const struct slice logins[] = {SLICE_LIT("X-Login"), SLICE_LIT("X-Remote-User")};
     static const struct slice uids[] = {SLICE_LIT("X-Remote-Uid")};
-    struct user_headers usual = *user_headers_default(), wider = usual, turned = usual, with_uid = usual;
+    struct user_headers usual = *user_headers_default(), wider = usual, turned = usual, with_uid = usual,
+                        general = usual;
+    static const struct slice prefixes[] = {SLICE_LIT("X-Remote-Extra-"), SLICE_LIT("X-")};
     const struct {
         const char *name, *map;
         const struct user_headers *headers;
@@ -65,6 +67,17 @@ static void compared(void)
          one, CERT("AAAABBBB"), REQUEST_HEADER_MORE},
         {"one more that is HTTP's", MAP(ONE_CA, NAMES, "[\\\"X-Remote-User\\\",\\\"via\\\"]", GROUP, EXTRA, ""), &usual,
          one, CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"a group's that is an impersonator's",
+         MAP(ONE_CA, NAMES, USER, "[\\\"X-Remote-Group\\\",\\\"impersonate_Group\\\"]", EXTRA, ""), &usual, one,
+         CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"a prefix that covers those", MAP(ONE_CA, NAMES, USER, GROUP, "[\\\"X-Remote-Extra-\\\",\\\"Imp\\\"]", ""),
+         &usual, one, CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"a prefix of everything", MAP(ONE_CA, NAMES, USER, GROUP, "[\\\"X-Remote-Extra-\\\",\\\"X-\\\"]", ""), &usual,
+         one, CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"which is configured", MAP(ONE_CA, NAMES, USER, GROUP, "[\\\"X-Remote-Extra-\\\",\\\"X-\\\"]", ""), &general,
+         one, CERT("AAAABBBB"), REQUEST_HEADER_AGREES},
+        {"a prefix more there", MAP(ONE_CA, NAMES, USER, GROUP, "[\\\"X-Remote-Extra-\\\",\\\"X-Kube-Extra-\\\"]", ""),
+         &usual, one, CERT("AAAABBBB"), REQUEST_HEADER_MORE},
         {"a word more there, and another trouble",
          MAP(ONE_CA, NAMES, "[\\\"X-Remote-User\\\",\\\"X-Login\\\"]", GROUP, EXTRA, ""), &usual, foreign,
          CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
@@ -101,6 +114,8 @@ static void compared(void)
     wider.n_username = turned.n_username = 2;
     with_uid.uid = uids;
     with_uid.n_uid = 1;
+    general.extra_prefix = prefixes;
+    general.n_extra_prefix = 2;
     for (size_t i = 0; i < ROWS(rows); i++) {
         const struct request_header ours = {.headers = rows[i].headers,
                                             .names = rows[i].names,
@@ -119,6 +134,9 @@ static void named(void)
 {
     char many[8192] =
         "{\"data\":{\"requestheader-client-ca-file\":\"x\",\"requestheader-username-headers\":\"[\\\"X-Remote-User\\\"";
+    static const char *const kept[] = {"Impersonate-User",    "Impersonate-Group", "impersonate_uid",
+                                       "Impersonate-Extra-a", "Sec-WebSocket-Key", "X-Requested-With",
+                                       "Accept-Language"};
     const struct request_header ours = {.headers = user_headers_default()};
     struct arena *a = arena_new(1 << 20);
     struct user_headers h = {0};
@@ -133,6 +151,18 @@ static void named(void)
            user_header_is_identity(&h, SLICE_LIT("X-More-Scopes")) && user_header_is_identity(&h, SLICE_LIT("X-Id")),
        "each of it");
     ok(!user_header_is_identity(&h, SLICE_LIT("Accept")), "and no other, whatever prefix is empty");
+    ok(request_header_named(
+           slice_str(MAP(ONE_CA, NAMES, "[\\\"Impersonate-User\\\",\\\"X-Login\\\"]",
+                         "[\\\"IMPERSONATE_GROUP\\\",\\\"Sec-WebSocket-Key\\\"]",
+                         "[\\\"I\\\",\\\"Impersonate-\\\",\\\"impersonate-Extra-\\\",\\\"Sec-\\\",\\\"X-"
+                         "\\\",\\\"Accept\\\",\\\"X-Kube-Extra-\\\"]",
+                         ",\"requestheader-uid-headers\":\"[\\\"impersonate-uid\\\"]\"")),
+           a, &h),
+       "so is what means something else");
+    for (size_t i = 0; i < ROWS(kept); i++)
+        ok(!user_header_is_identity(&h, slice_str(kept[i])), "%s is not removed for it", kept[i]);
+    ok(user_header_is_identity(&h, SLICE_LIT("X-Login")) && user_header_is_identity(&h, SLICE_LIT("x_kube-extra-a")),
+       "and the others are");
     ok(!request_header_named(SLICE_LIT("nonsense"), a, &h), "what cannot be read names nothing");
     for (int i = 0; i < 70; i++)
         (void)snprintf(many + strlen(many), sizeof(many) - strlen(many), ",\\\"X-%d\\\"", i);

@@ -312,8 +312,43 @@ static void test_standard(void)
     is_u64(h->n_uid, 0, "the UID only where it is configured");
 }
 
+/* What may be a header for identities, and is removed from requests then. */
+static void test_names(void)
+{
+    static const struct {
+        const char *name;
+        enum user_name as_name, as_prefix;
+    } rows[] = {
+        {"X-Remote-User", USER_NAME_FINE, USER_NAME_GENERAL},
+        {"X-Remote-Extra-", USER_NAME_FINE, USER_NAME_FINE},
+        {"X-Kube-Extra-", USER_NAME_FINE, USER_NAME_FINE},
+        {"x_kube_extra_", USER_NAME_FINE, USER_NAME_FINE},
+        {"X-a-", USER_NAME_FINE, USER_NAME_FINE},
+        {"Imperial-", USER_NAME_FINE, USER_NAME_FINE},
+        {"Impersonated-", USER_NAME_FINE, USER_NAME_FINE},
+        {"Impersonate", USER_NAME_FINE, USER_NAME_RESERVED},
+        {"Impersonate-", USER_NAME_RESERVED, USER_NAME_RESERVED},
+        {"IMPERSONATE_", USER_NAME_RESERVED, USER_NAME_RESERVED},
+        {"impersonate_User", USER_NAME_RESERVED, USER_NAME_RESERVED},
+        {"Impersonate-Extra-", USER_NAME_RESERVED, USER_NAME_RESERVED},
+        {"I", USER_NAME_FINE, USER_NAME_RESERVED},
+        {"sec_", USER_NAME_FINE, USER_NAME_RESERVED},
+        {"Sec-WebSocket-Key", USER_NAME_RESERVED, USER_NAME_RESERVED},
+        {"X", USER_NAME_FINE, USER_NAME_GENERAL},
+        {"X-", USER_NAME_FINE, USER_NAME_GENERAL},
+        {"Xx-", USER_NAME_FINE, USER_NAME_GENERAL},
+        {"X-Extra", USER_NAME_FINE, USER_NAME_GENERAL},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        is_int(user_name_judge(slice_str(rows[i].name), false), rows[i].as_name, "a header %s", rows[i].name);
+        is_int(user_name_judge(slice_str(rows[i].name), true), rows[i].as_prefix, "a prefix %s", rows[i].name);
+    }
+}
+
 int main(void)
 {
+    test_names();
     test_standard();
     struct arena *a = arena_new(1 << 20);
 
