@@ -362,6 +362,8 @@ static bool start_half(struct disco_fetch *f, size_t i, struct slice etag)
 
     buf_init(&h->legacy, LEGACY_ROOT_BYTES);
     h->parser = disco_parser_new();
+    if (h->parser != NULL && f->o.peer)
+        disco_parser_judge(h->parser, i == CORE);
     h->old_etag = mem_slicedup(etag);
     if (h->parser != NULL && h->old_etag != NULL)
         h->root = api_send(f->o.api, &g, on_root, h);

@@ -66,6 +66,7 @@ struct refresh {
     unsigned refused;   /* 401 or 403; 0: it was not */
     unsigned failures;  /* in a row */
     unsigned said;      /* of them, as a warning: not where the server cannot be reached, which is said of that */
+    size_t left_out;    /* names, of the document there is */
     unsigned fruitless; /* polls for the sake of a Lease that brought nothing, since one that did or the interval */
     uint64_t confirmed_ms, polls;
     uint64_t unknown_ms; /* while not known: since when it can be asked */
@@ -238,6 +239,19 @@ static bool failed(struct refresh *r, const struct disco_fetch_result *f)
     return r->failures == REFRESH_FAILING || r->refused != refused;
 }
 
+/* A server that names such things does so each time: said when there are more or less of them than before. */
+static void say_left_out(struct refresh *r, const struct disco *now)
+{
+    struct slice core, apis;
+    size_t of_core = disco_doc_left_out(disco_core(now), &core),
+           n = of_core + disco_doc_left_out(disco_apis(now), &apis);
+
+    if (n != r->left_out && n > 0)
+        log_warning("Left out of a peer's discovery what no API server can have", LT("server", r->name), LU("names", n),
+                    LS("first", of_core > 0 ? core : apis));
+    r->left_out = n;
+}
+
 static void replace(struct refresh *r, const struct disco *now)
 {
     struct disco_news news;
@@ -247,6 +261,7 @@ static void replace(struct refresh *r, const struct disco *now)
              LU("groups", disco_doc_n_groups(disco_apis(now))), LU("resources", disco_doc_n_resources(disco_apis(now))),
              LU("bytes", disco_doc_raw(disco_apis(now)).n), LT("came", news.came), LT("gone", news.gone),
              LT("changed", news.changed));
+    say_left_out(r, now);
     if (r->o.on_news != NULL && r->disco != NULL)
         r->o.on_news(r->o.arg, &news);
     disco_unref(r->disco);

@@ -20,6 +20,7 @@ struct disco_doc *disco_doc_new(struct buf *body)
         return NULL;
     }
     d->refs = 1;
+    d->left_out = SLICE_LIT("");
     d->body = *body;
     buf_init(body, 0);
     return d;
@@ -63,6 +64,12 @@ size_t disco_doc_n_resources(const struct disco_doc *d)
 enum disco_form disco_doc_form(const struct disco_doc *d)
 {
     return d->form;
+}
+
+size_t disco_doc_left_out(const struct disco_doc *d, struct slice *first)
+{
+    *first = d == NULL ? SLICE_LIT("") : d->left_out;
+    return d == NULL ? 0 : d->n_left_out;
 }
 
 struct slice disco_doc_raw(const struct disco_doc *d)

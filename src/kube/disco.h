@@ -43,6 +43,7 @@ struct disco_resource {
     const struct disco_resource *next;
     uint64_t hash;                     /* of the raw bytes; here and below */
     bool extra;                        /* has fields that we do not know */
+    bool reduced;                      /* something was left out (disco_parser_judge): raw says more than there is */
     struct slice fields[DISCO_FIELDS]; /* values as sent; p is NULL if absent */
     struct slice name, raw;
     const struct disco_version *version;
@@ -59,8 +60,9 @@ struct disco_version {
     uint64_t hash;
     const struct disco_resource *resources;
     size_t n_resources;
-    bool stale; /* freshness is Stale */
-    bool extra; /* has fields that we do not know */
+    bool stale;   /* freshness is Stale */
+    bool extra;   /* has fields that we do not know */
+    bool reduced; /* something was left out (disco_parser_judge): raw says more than there is */
     struct slice name, raw;
     struct slice freshness; /* "" if absent */
     const struct disco_group *group;
@@ -72,6 +74,7 @@ struct disco_group {
     const struct disco_version *versions;
     size_t n_versions;
     bool extra;             /* has fields that we do not know */
+    bool reduced;           /* something was left out (disco_parser_judge): raw says more than there is */
     struct slice name, raw; /* "" is the core group */
     struct slice metadata;  /* its bytes, "" if absent */
 };
@@ -87,6 +90,9 @@ enum disco_form disco_doc_form(const struct disco_doc *d);
 /* A hash of the groups' bytes in their order; different ones have the same by chance only, once in 2^64. NULL is
  * fine. */
 uint64_t disco_doc_hash(const struct disco_doc *d);
+/* How many groups, versions, resources and subresources were left out because of their names (disco_parser_judge), and
+ * the first of them, as "group/version/resource/subresource". */
+size_t disco_doc_left_out(const struct disco_doc *d, struct slice *first);
 /* The whole body as sent. */
 struct slice disco_doc_raw(const struct disco_doc *d);
 /* The apiVersion's text (without quotes) within raw, which is replaced to make the other form. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inside of a discovery document, for the code that builds one (disco_parse.c). All others use disco.h.
+ * The inside of a discovery document, for the code that builds one (disco_parse.c, disco_index.c). All others use
+ * disco.h.
  */
 #ifndef MVPROXY_KUBE_DISCO_DOC_H
 #define MVPROXY_KUBE_DISCO_DOC_H
@@ -24,6 +25,8 @@ struct disco_doc {
     struct slice api_version;
     const struct disco_group *groups;
     size_t n_groups, n_versions, n_resources;
+    size_t n_left_out;
+    struct slice left_out;       /* the first of them */
     struct disco_entry *entries; /* open addressing; a power of two, at most half full */
     size_t n_entries;
 };

@@ -14,6 +14,7 @@
  *                a version the same two servers at a time; on a cycle that of all at once.
  *
  *   the same     what all its givers describe in the same bytes is copied as it is: groups, versions, resources.
+ *                Not that of which something was left out (disco_parser_judge): what is left is written anew.
  *
  *   group        metadata and unknown fields of the first server that has them; creationTimestamp: null, which servers
  *                up to 1.33 write, is left out unless all servers write it.

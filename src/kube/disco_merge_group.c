@@ -134,7 +134,8 @@ static bool add_resource(struct disco_group_merge *m, struct resources *all, con
     all->expected = known->next;
     *number = known->number;
     for (size_t i = 0, n = meet(&known->met, r->hash) ? known->n : 0; i < n; i++)
-        if (known->parts[i].hash == r->hash && slice_eq(known->parts[i].resource->raw, r->raw)) {
+        if (known->parts[i].hash == r->hash && known->parts[i].resource->reduced == r->reduced &&
+            slice_eq(known->parts[i].resource->raw, r->raw)) {
             if (known->parts[i].last < last)
                 known->parts[i].last = last;
             return true;
@@ -153,7 +154,7 @@ static bool put_resource(struct disco_group_merge *m, const struct resource *r)
 {
     bool good;
 
-    if (r->n == 1)
+    if (r->n == 1 && !r->parts[0].resource->reduced)
         return put_as_it_is(m, r->parts[0].resource->raw);
     m->spent += UNION_COST * r->n;
     good = disco_union_resource(m->scratch, r->parts, r->n, m->out);
@@ -284,7 +285,7 @@ static bool put_different_version(struct disco_group_merge *m, const struct vers
 static bool put_version(struct disco_group_merge *m, const struct version *v)
 {
     m->spent++;
-    if (v->n == 1 && (v->parts[0].live || v->parts[0].version->stale))
+    if (v->n == 1 && !v->parts[0].version->reduced && (v->parts[0].live || v->parts[0].version->stale))
         return put_as_it_is(m, v->parts[0].version->raw);
     return put_different_version(m, v);
 }
@@ -294,7 +295,8 @@ static void add_version_part(struct version *v, const struct disco_version *from
     for (size_t i = 0, n = meet(&v->met, from->hash) ? v->n : 0; i < n; i++) {
         struct version_part *known = &v->parts[i];
 
-        if (known->hash != from->hash || !slice_eq(known->version->raw, from->raw))
+        if (known->hash != from->hash || known->version->reduced != from->reduced ||
+            !slice_eq(known->version->raw, from->raw))
             continue;
         known->live = known->live || part->live;
         if (known->last < part->last)
@@ -412,7 +414,7 @@ static bool gather_parts(struct disco_group_merge *m, const struct disco_group_g
         m->spent += 1 + group->raw.n / 4096;
         for (i = meet(&met, group->hash) ? 0 : m->n_parts; i < m->n_parts; i++)
             if (m->parts[i].hash == group->hash && m->parts[i].partial == giver->partial &&
-                slice_eq(m->parts[i].group->raw, group->raw))
+                m->parts[i].group->reduced == group->reduced && slice_eq(m->parts[i].group->raw, group->raw))
                 break;
         if (i == m->n_parts)
             m->parts[m->n_parts++] = (struct group_part){
@@ -504,7 +506,7 @@ enum step disco_group_merge_open(struct disco_group_merge *m, const struct disco
     if (!gather_parts(m, givers, n))
         return STEP_FAILED;
     only = m->parts;
-    if (m->n_parts > 1 || only->partial || (!only->live && !all_stale(only->group)))
+    if (m->n_parts > 1 || only->partial || only->group->reduced || (!only->live && !all_stale(only->group)))
         step = open_different_group(m) ? STEP_MORE : STEP_FAILED;
     else
         step = put_whole_group(m, only->group) ? STEP_DONE : STEP_FAILED;

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "kube/disco_doc.h"
+#include "kube/disco_index.h"
 #include "kube/jscan.h"
 
 enum stage {
@@ -40,6 +41,7 @@ struct disco_parser {
     const struct disco_group **next_group;
     const struct disco_version **next_version;
     const struct disco_resource **next_resource;
+    struct disco_index index;
 };
 
 struct disco_parser *disco_parser_new(void)
@@ -58,6 +60,12 @@ void disco_parser_free(struct disco_parser *p)
     buf_free(&p->body);
     disco_doc_unref(p->doc);
     mem_free(p);
+}
+
+void disco_parser_judge(struct disco_parser *p, bool core)
+{
+    p->index.judges = true;
+    p->index.core = core;
 }
 
 bool disco_parser_feed(struct disco_parser *p, struct slice bytes, struct err *err)
@@ -294,7 +302,7 @@ static bool read_subresources(struct disco_parser *p, struct disco_resource *r)
         sub = node(p, sizeof(*sub));
         if (sub == NULL || !read_subresource(p, sub))
             return false;
-        if (sub->name.n == 0)
+        if (sub->name.n == 0 && !p->index.judges)
             continue;
         *next = sub;
         next = &sub->next;
@@ -577,13 +585,10 @@ static void end_of_document(struct disco_parser *p)
         return;
     if ((p->seen[STAGE_TOP] & all) != all)
         bad(p, "kind, apiVersion or items is missing");
-    else if (!disco_doc_index_init(p->doc))
+    else if (!disco_index_start(&p->index, p->doc))
         bad(p, "out of memory");
     else
         p->stage = STAGE_INDEX;
-    p->group = NULL;
-    p->version = NULL;
-    p->next_group = &p->doc->groups;
 }
 
 static void unit_top(struct disco_parser *p)
@@ -612,92 +617,13 @@ static void unit_top(struct disco_parser *p)
     }
 }
 
-/* ---- index ---- */
-
-/* Drops const from a link of our own making: the document is not yet anybody else's. */
-#define OWN(type, pointer) ((type *)(uintptr_t)(pointer))
-
-/*
- * Enters one item and goes on to the next in document order: a group, its first version, that one's resources... A name
- * that is there already, or that can be none, takes the item off its list: the first of a name counts.
- */
-static void index_resource(struct disco_parser *p)
-{
-    const struct disco_version *v = p->version;
-    const struct disco_resource *r = *p->next_resource;
-    struct gvr name;
-
-    if (r == NULL) {
-        p->next_version = &p->version->next;
-        p->version = NULL;
-        return;
-    }
-    name = (struct gvr){v->group->name, v->name, r->name};
-    if (r->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_RESOURCE, &name, r)) {
-        p->next_resource = &OWN(struct disco_resource, r)->next;
-        return;
-    }
-    *p->next_resource = r->next;
-    p->version->n_resources--;
-    p->doc->n_resources--;
-}
-
-static void index_version(struct disco_parser *p)
-{
-    struct disco_version *v = OWN(struct disco_version, *p->next_version);
-    struct gvr name;
-
-    if (v == NULL) {
-        p->next_group = &p->group->next;
-        p->group = NULL;
-        return;
-    }
-    name = (struct gvr){p->group->name, v->name, SLICE_LIT("")};
-    if (v->name.n > 0 && disco_doc_index_add(p->doc, DISCO_ENTRY_VERSION, &name, v)) {
-        p->version = v;
-        p->next_resource = &v->resources;
-        return;
-    }
-    *p->next_version = v->next;
-    p->group->n_versions--;
-    p->doc->n_versions--;
-    p->doc->n_resources -= v->n_resources;
-}
-
-static void index_group(struct disco_parser *p)
-{
-    struct disco_group *g = OWN(struct disco_group, *p->next_group);
-    struct gvr name;
-
-    if (g == NULL) {
-        p->stage = STAGE_DONE;
-        return;
-    }
-    name = (struct gvr){g->name, SLICE_LIT(""), SLICE_LIT("")};
-    if (disco_doc_index_add(p->doc, DISCO_ENTRY_GROUP, &name, g)) {
-        p->group = g;
-        p->next_version = &g->versions;
-        return;
-    }
-    *p->next_group = g->next;
-    p->doc->n_groups--;
-    for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
-        p->doc->n_versions--;
-        p->doc->n_resources -= v->n_resources;
-    }
-}
+/* ---- stepping ---- */
 
 static void unit_index(struct disco_parser *p)
 {
-    if (p->version != NULL)
-        index_resource(p);
-    else if (p->group != NULL)
-        index_version(p);
-    else
-        index_group(p);
+    if (!disco_index_step(&p->index))
+        p->stage = STAGE_DONE;
 }
-
-/* ---- stepping ---- */
 
 static void limit_unit(struct disco_parser *p)
 {

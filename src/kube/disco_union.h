@@ -29,7 +29,7 @@ struct disco_union_part {
     uint64_t hash; /* the resource's, copied for speed */
     size_t last;
 };
-/* Appends the merged resource. At least two parts, in the order of the first server that gives each. False: the buffer
+/* Appends the merged resource. At least one part, in the order of the first server that gives each. False: the buffer
  * failed, or out of memory. */
 MEM_CHECK bool disco_union_resource(struct arena *scratch, const struct disco_union_part *parts, size_t n,
                                     struct buf *out);

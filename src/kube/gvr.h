@@ -21,4 +21,15 @@ bool gvr_eq(const struct gvr *a, const struct gvr *b);
  */
 struct slice gvr_key(const struct gvr *g, char out[GVR_KEY_BYTES]);
 
+/*
+ * Names that an API server can have; what is served under another one is no resource. A group is a DNS subdomain, and
+ * not "", which is the core group. A version is a DNS label that begins with a letter. A resource or a subresource
+ * mostly is a label too, but those of metrics (custom.metrics.k8s.io, external.metrics.k8s.io) are whatever their
+ * adapters call them: here it is a segment of a path that means the same wherever it stands, in a URL, on a terminal
+ * and in HTML.
+ */
+bool gvr_is_group(struct slice name);
+bool gvr_is_version(struct slice name);
+bool gvr_is_resource(struct slice name);
+
 #endif

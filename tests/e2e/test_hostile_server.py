@@ -4,6 +4,7 @@
 another one's bytes, and a connection whose framing is in doubt carries no second request."""
 
 import contextlib
+import json
 import re
 import select
 import socket
@@ -162,6 +163,18 @@ def cork(conn, on):
     conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, int(on))
 
 
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def discovery(groups):
+    """An answer of /apis that lists {group: {version: [resources]}}."""
+    items = [{"metadata": {"name": g}, "versions": [{"version": v, "freshness": "Current", "resources": [
+        {"resource": r, "scope": "Cluster", "responseKind": {"group": "", "version": "", "kind": "X"}, "singularResource": "", "verbs": ["get", "list"]} for r in resources]}
+        for v, resources in versions.items()]} for g, versions in groups.items()]
+    body = json.dumps({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (AGGREGATED.encode(), len(body), body)
+
+
 class Liar:
     """Stands before a server of the simulator and passes requests on, except those with ?lie=NAME: these it answers
     itself with LIES[NAME].  It remembers which connections were used after a lie."""
@@ -169,6 +182,7 @@ class Liar:
     def __init__(self, world, upstream):
         self.upstream, self.certs = upstream, world.certs
         self.told, self.reused, self.trouble = [], [], []
+        self.groups = None  # what it says of /apis instead of the server behind it
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(world.certs.crt("node-a"), world.certs.key("node-a"))
         self.context.load_verify_locations(world.certs.crt("front-proxy-ca"))
@@ -198,6 +212,9 @@ class Liar:
                     break  # a look of mvproxy's own, which took what came late for its answer: the next one's would be this one's
                 if lied is not None:
                     self.reused.append(lied)
+                if self.groups is not None and head.startswith(b"GET /apis HTTP/"):
+                    conn.sendall(discovery(self.groups))
+                    continue
                 if not found:
                     self.relay(conn, head)
                     break
@@ -364,7 +381,7 @@ def test_peer_lies(world):
 
 def test_discovery_lies(world):
     """lies as the answer to a request for /apis, which asks the local server for its verdict"""
-    wanted = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
+    wanted = {"Accept": AGGREGATED}
     for number, (name, (_, outcome, method, _)) in enumerate(LIES.items()):
         if method != "GET":
             continue
@@ -395,6 +412,39 @@ def test_queue_behind_a_lie(world):
             for client in others:
                 answer = client.answer()
                 check(SECRET not in answer.body, "the secret in", answer)
+
+
+def listed(world, path):
+    """{group: {version: {resources}}} of a discovery document."""
+    answer = world.ask("GET", path, headers={"Accept": AGGREGATED})
+    equal(answer.status, 200, path)
+    return {g["metadata"].get("name", ""): {v["version"]: {r["resource"] for r in v.get("resources", [])} for v in g["versions"]} for g in answer.json()["items"]}
+
+
+def test_names(world):
+    """names in a peer's discovery that no API server can have are left out, nothing else of it is, and that is said once"""
+    proxy, liar = world.proxies["a"], world.liars["peer"]
+    before, core = listed(world, "/apis"), listed(world, "/api")
+    mark = proxy.reload({"discovery-refresh-interval": "1s"})
+    odd = {"v1": ["x"]}
+    liar.groups = {"": {"v1": ["evilcores"]}, "a b": odd, "\x1b[31mred": odd, "<script>": odd, "x/y": odd, "..": odd, "only.example.com": {"v1/../x": ["x"], "": ["x"]},
+                   "names.example.com": {"v1/../../x": ["x"], "v 1": ["x"], "v1": ["a/b", "../x", "..", "a b", "", "%2e", "x\0y", "<b>", "good", "pods:a_B|c"]}}
+    try:
+        until(lambda: "names.example.com" in listed(world, "/apis"), "the peer's groups")
+        after = listed(world, "/apis")
+        equal(after["names.example.com"], {"v1": {"good", "pods:a_B|c"}}, "what is left of the group")
+        check(set(after) - set(before) == {"names.example.com"}, "groups that came", set(after) - set(before))
+        equal(listed(world, "/api"), core, "the core group")
+        legacy = world.ask("GET", "/apis").json()["groups"]
+        check({g["name"] for g in legacy} <= set(before) | set(after), "the legacy list", legacy)
+        log = proxy.log()[mark:]
+        said = [line for line in log.splitlines() if "Left out of a peer's discovery" in line]
+        check(len(said) == 1 and 'server="test-server-b" names=17 ' in said[0], "what is said", said)
+        check("\x1b" not in log, "an escape in the log")
+    finally:
+        liar.groups = None
+        until(lambda: set(listed(world, "/apis")) == set(before), "the groups of before")
+        proxy.reload({"discovery-refresh-interval": "30s"})
 
 
 # -------------------------------------------------------------------------------------------------- impostors as peers

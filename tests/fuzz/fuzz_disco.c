@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Discovery documents: parsing in any steps gives the same index, and lookups agree with it. */
+/*
+ * Discovery documents: parsing in any steps gives the same index, and lookups agree with it. Where names are
+ * judged, there is no other one.
+ */
 #include "fuzz/fuzz.h"
 #include "kube/disco_parse.h"
 
-static struct disco_doc *parse_in_steps(struct slice in, unsigned pieces)
+enum judges { JUDGES_NOT, JUDGES_APIS, JUDGES_CORE };
+
+static struct disco_doc *parse_in_steps(struct slice in, unsigned pieces, enum judges judges)
 {
     struct disco_parser *p = disco_parser_new();
     struct disco_doc *doc = NULL;
@@ -11,6 +16,8 @@ static struct disco_doc *parse_in_steps(struct slice in, unsigned pieces)
     struct err err;
 
     must_hold(p != NULL);
+    if (judges != JUDGES_NOT)
+        disco_parser_judge(p, judges == JUDGES_CORE);
     err_clear(&err);
     for (size_t at = 0; at < in.n;) {
         size_t n = fuzz_piece(&pieces, in.n - at);
@@ -46,6 +53,31 @@ static void check_group(const struct disco_doc *d, const struct disco_group *g)
     }
 }
 
+static void check_judged(struct slice in, unsigned pieces, enum judges judges, const struct disco_doc *whole)
+{
+    struct disco_doc *d = parse_in_steps(in, pieces, judges);
+    size_t n_resources = 0;
+    struct slice first;
+
+    must_hold((d == NULL) == (whole == NULL));
+    if (d == NULL)
+        return;
+    must_hold(slice_eq(disco_doc_raw(d), in));
+    must_hold(disco_doc_left_out(d, &first) > 0 || disco_doc_n_resources(d) == disco_doc_n_resources(whole));
+    for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next) {
+        must_hold(judges == JUDGES_CORE ? g->name.n == 0 : gvr_is_group(g->name));
+        for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
+            must_hold(gvr_is_version(v->name) && (!v->reduced || g->reduced));
+            n_resources += v->n_resources;
+            for (const struct disco_resource *r = v->resources; r != NULL; r = r->next)
+                must_hold(gvr_is_resource(r->name) && (!r->reduced || v->reduced));
+        }
+        check_group(d, g);
+    }
+    must_hold(n_resources == disco_doc_n_resources(d));
+    disco_doc_unref(d);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice in = slice_of((const char *)data, size);
@@ -56,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     err_clear(&err);
     whole = disco_parse(in, &err);
     must_hold(whole != NULL || err_is_set(&err));
-    cut = parse_in_steps(in, pieces);
+    cut = parse_in_steps(in, pieces, JUDGES_NOT);
     must_hold((whole == NULL) == (cut == NULL));
     if (whole != NULL) {
         must_hold(slice_eq(disco_doc_raw(whole), in));
@@ -66,6 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (const struct disco_group *g = disco_doc_groups(whole); g != NULL; g = g->next)
             check_group(whole, g);
     }
+    check_judged(in, pieces, JUDGES_APIS, whole);
+    check_judged(in, pieces, JUDGES_CORE, whole);
     disco_doc_unref(whole);
     disco_doc_unref(cut);
     return 0;
