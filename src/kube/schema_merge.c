@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "kube/gvr.h"
+
 struct addition {
     const struct schema_entry *entry;
     size_t server;
@@ -43,8 +45,11 @@ static bool may_come_from_others(const struct schema_merge *m, const struct sche
 {
     struct slice group, version;
 
-    return is_plain(e->hash) && is_plain_path(e->path) &&
-           (!schema_path_names(e->path, &group, &version) || !m->excluded(m->arg, group, version));
+    if (!is_plain(e->hash) || !is_plain_path(e->path))
+        return false;
+    if (!schema_path_names(e->path, &group, &version))
+        return true;
+    return (group.n == 0 || gvr_is_group(group)) && gvr_is_version(version) && !m->excluded(m->arg, group, version);
 }
 
 static bool is_outdone(const struct schema_merge *m, const struct schema_index *other, struct slice path)
