@@ -492,6 +492,11 @@ enum readiness_state cluster_local_state(const struct cluster *c)
     return readiness_state(c->readiness);
 }
 
+bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms)
+{
+    return readiness_was_loading(c->readiness, sent_ms);
+}
+
 void cluster_local_failed(struct cluster *c, bool unreachable)
 {
     if (unreachable)

@@ -110,6 +110,9 @@ void cluster_local_etag_seen(struct cluster *c, struct slice etag);
  */
 bool cluster_fails_over(const struct cluster *c);
 enum readiness_state cluster_local_state(const struct cluster *c);
+/* Whether the local server may have refused a client (401, 403) whom it will allow, because it has only just started:
+ * readiness_was_loading(). `sent_ms`: when the request was sent, by the loop's clock. */
+bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms);
 /* Whether requests for resources can be answered without the local server: local-failover is on, and some live peer,
  * not an outlier, has told its discovery. */
 bool cluster_peers_answer(const struct cluster *c);

@@ -20,8 +20,10 @@ struct readiness {
     void (*changed)(void *arg);
     void *arg;
     enum readiness_state state;
-    uint64_t since_ms; /* in this state */
-    uint64_t away_ms;  /* since when it is not READY, which may be more than one state */
+    uint64_t since_ms;  /* in this state */
+    uint64_t away_ms;   /* since when it is not READY, which may be more than one state */
+    bool loading;       /* what answers has not read yet who may do what, for all we know */
+    uint64_t loaded_ms; /* when that ended */
     struct fetch *fetch;
     struct err failure; /* why it is not ready */
     bool again;         /* invalidated while it was asked: the answer may be of before */
@@ -31,6 +33,13 @@ struct readiness {
     struct loop_timer *look_timer;
     unsigned bad_looks; /* in a row */
 };
+
+static void set_loading(struct readiness *r, bool loading)
+{
+    if (r->loading && !loading)
+        r->loaded_ms = loop_now_ms(r->loop);
+    r->loading = loading;
+}
 
 static void set_state(struct readiness *r, enum readiness_state s, const char *why)
 {
@@ -45,6 +54,8 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
     r->bad_looks = 0;
     r->state = s;
     r->since_ms = now;
+    if (s != READINESS_STARTING) /* whoever answers next may be a new process */
+        set_loading(r, s == READINESS_UNREACHABLE);
     if (s == READINESS_READY)
         log_info("Local API server is ready", LU("afterMilliseconds", now - r->away_ms));
     else
@@ -54,14 +65,38 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
 }
 
 /* The names are kube-apiserver's, and a line that begins so is only in answers that are not good. */
-static bool etcd_fails(const struct fetch_result *f)
+static bool fails(const struct fetch_result *f, const struct slice *lines, size_t n)
 {
     struct slice rest = f->body, line;
 
     while (slice_split(&rest, '\n', &line))
-        if (slice_has_prefix(line, SLICE_LIT("[-]etcd ")) || slice_has_prefix(line, SLICE_LIT("[-]etcd-readiness ")))
-            return true;
+        for (size_t i = 0; i < n; i++)
+            if (slice_has_prefix(line, lines[i]))
+                return true;
     return false;
+}
+
+static bool etcd_fails(const struct fetch_result *f)
+{
+    static const struct slice lines[] = {
+        {"[-]etcd ", sizeof("[-]etcd ") - 1},
+        {"[-]etcd-readiness ", sizeof("[-]etcd-readiness ") - 1},
+    };
+
+    return fails(f, lines, sizeof(lines) / sizeof(lines[0]));
+}
+
+/* What it judges clients by is not read yet, or RBAC's own roles are not written. Other checks may fail for ever. */
+static bool is_loading(const struct fetch_result *f)
+{
+    static const struct slice lines[] = {
+        {"[-]informer-sync ", sizeof("[-]informer-sync ") - 1},
+        {"[-]poststarthook/generic-apiserver-start-informers ",
+         sizeof("[-]poststarthook/generic-apiserver-start-informers ") - 1},
+        {"[-]poststarthook/rbac/bootstrap-roles ", sizeof("[-]poststarthook/rbac/bootstrap-roles ") - 1},
+    };
+
+    return fails(f, lines, sizeof(lines) / sizeof(lines[0]));
 }
 
 static const char *why_starting(const struct fetch_result *f)
@@ -92,6 +127,8 @@ static void on_answer(void *arg, const struct fetch_result *f)
         set_state(r, READINESS_STARTING, why_starting(f));
     else if (f->ok && !again)
         set_state(r, READINESS_READY, "");
+    if (f->ok && f->head->status >= 500)
+        set_loading(r, is_loading(f));
     if (was_ready)
         move_unanswered(r, f);
     if (again)
@@ -201,6 +238,7 @@ static void forget(struct readiness *r)
     if (r->state == READINESS_READY)
         return;
     r->state = READINESS_READY;
+    r->loading = false;
     r->since_ms = loop_now_ms(r->loop);
     if (r->changed != NULL)
         r->changed(r->arg);
@@ -244,6 +282,11 @@ void readiness_lost(struct readiness *r)
 enum readiness_state readiness_state(const struct readiness *r)
 {
     return r->state;
+}
+
+bool readiness_was_loading(const struct readiness *r, uint64_t sent_ms)
+{
+    return r->loading || r->loaded_ms > sent_ms;
 }
 
 const char *readiness_failure(const struct readiness *r)

@@ -53,6 +53,12 @@ void readiness_invalidate(struct readiness *r);
 /* Connecting failed: the state becomes UNREACHABLE at once. */
 void readiness_lost(struct readiness *r);
 enum readiness_state readiness_state(const struct readiness *r);
+/*
+ * Whether the server may not have read yet who may do what when a request was sent (`sent_ms`, by the loop's clock):
+ * what it denied that client it may allow a moment later. So from UNREACHABLE on, until its /readyz names none of the
+ * checks of that: an etcd that fails, or another check, makes no 403 of a server doubtful that has been READY.
+ */
+bool readiness_was_loading(const struct readiness *r, uint64_t sent_ms);
 /* Why it is not READY; "" if it is. */
 const char *readiness_failure(const struct readiness *r);
 /* Milliseconds since the state changed. */

@@ -3,6 +3,7 @@
 
 #include "back/retry.h"
 #include "http/credential.h"
+#include "kube/surface.h"
 #include "proxy/alternatives.h"
 #include "proxy/rewrite.h"
 
@@ -171,12 +172,47 @@ bool answer_distrusts_us(const struct job *j, const struct http_head *head)
            !reqinfo_reaches_through(&j->info) && !is_excluded(j);
 }
 
+static bool shows_token(const struct job *j)
+{
+    return j->authn.kind == AUTHN_PASS &&
+           credential_is_bearer(http_head_value(exchange_request(j->x), HTTP_AUTHORIZATION));
+}
+
+/* Or that of a program which may be one: what the local server hands on is not known to us. */
+static bool is_of_another_program(const struct job *j)
+{
+    struct surface about = surface_of(j->info.path);
+
+    if (j->route.row == ROUTE_ROW_FORBIDDEN && (j->info.group.n > 0 || about.group.n > 0))
+        return true;
+    return reqinfo_reaches_through(&j->info) || is_aggregated(j) ||
+           served_aggregated(j->served, about.group, about.version) ||
+           slice_has_prefix(j->info.path, SLICE_LIT("/openapi/v3/apis/"));
+}
+
+/* Or what a peer's mvproxy looks for twice a second (cluster/pulse.h). */
+static bool asks_how_it_is(const struct job *j)
+{
+    static const struct slice names[] = {
+        {"/readyz", sizeof("/readyz") - 1}, {"/livez", sizeof("/livez") - 1}, {"/healthz", sizeof("/healthz") - 1}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (slice_has_prefix(j->info.path, names[i]))
+            return true;
+    return j->authn.rerouted && slice_eq(j->info.path, SLICE_LIT("/version"));
+}
+
+bool answer_is_premature(const struct job *j, const struct http_head *head, bool local)
+{
+    return local && (head->status == 403 || (head->status == 401 && shows_token(j))) &&
+           cluster_local_was_loading(j->proxy->cluster, j->sent_ms) && !asks_how_it_is(j) && !is_of_another_program(j);
+}
+
 bool answer_knows_nobody(const struct job *j, const struct http_head *head)
 {
     const struct served_peer *next;
 
-    if (j->peer == NULL || head->status != 401 || j->authn.kind != AUTHN_PASS || alternatives_body_gone(j) ||
-        !credential_is_bearer(http_head_value(exchange_request(j->x), HTTP_AUTHORIZATION)) ||
+    if (j->peer == NULL || head->status != 401 || !shows_token(j) || alternatives_body_gone(j) ||
         reqinfo_reaches_through(&j->info) || j->next_candidate == j->route.n_candidates)
         return false;
     next = served_peer_at(j->served, j->route.candidates[j->next_candidate]);

@@ -32,5 +32,11 @@ bool answer_distrusts_us(const struct job *j, const struct http_head *head);
  * nothing was done, whatever the method.
  */
 bool answer_knows_nobody(const struct job *j, const struct http_head *head);
+/*
+ * Whether it is a 403, or a 401 to a token, of a local server that has only just started, from which nobody can tell
+ * whom it will allow (cluster_local_was_loading()). Not what another program answers through it, nor what asks how the
+ * server is. Nothing was done.
+ */
+bool answer_is_premature(const struct job *j, const struct http_head *head, bool local);
 
 #endif

@@ -224,6 +224,18 @@ static bool pass_on(struct job *j)
     return send_elsewhere(j, "local-not-ready");
 }
 
+/* The local server does not know yet whom it will allow: who waits does. */
+static bool is_premature(struct job *j, const struct http_head *head)
+{
+    if (!answer_is_premature(j, head, j->peer == NULL))
+        return false;
+    if (pass_on(j))
+        return true;
+    job_drop_back(j);
+    job_refuse_unserved(j, STATUS_LOADING);
+    return true;
+}
+
 /* ---- an answer ---- */
 
 /* It is the truth, or too long to be anything else. False: the job is over. */
@@ -238,7 +250,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     enum denial d = answer_denies(j, head, body.kind != HTTP_BODY_NONE);
 
     note_answer(j, head->status);
-    if (peer_passes(j, head) || peer_knows_nobody(j, head) || peer_distrusts_us(j, head))
+    if (is_premature(j, head) || peer_passes(j, head) || peer_knows_nobody(j, head) || peer_distrusts_us(j, head))
         return;
     if (d == DENIAL_UNKNOWN)
         denies(j);

@@ -86,6 +86,7 @@ static void ask(struct job *j, const struct served_peer *judge)
         return;
     }
     j->judge = judge;
+    j->sent_ms = loop_now_ms(j->proxy->loop);
     g->asked_local |= judge == NULL;
     if (judge != NULL)
         g->asked[g->n_asked++] = judge;
@@ -205,6 +206,20 @@ static bool may_pass_on(const struct job *j)
     return (substitute(j) != NULL || !j->judging->asked_local) && alternatives_affordable(j);
 }
 
+/* A server that has only just started does not know yet who may read it. */
+static bool is_premature(struct job *j, const struct http_head *head)
+{
+    if (!answer_is_premature(j, head, j->judge == NULL))
+        return false;
+    if (may_pass_on(j)) {
+        alternatives_spend(j);
+        return judge_ask_another(j);
+    }
+    job_drop_back(j);
+    job_refuse_unserved(j, STATUS_LOADING);
+    return true;
+}
+
 /* Whether this server may only have said that it is stopping or starting. */
 static bool is_to_be_read(const struct job *j, const struct http_head *head, struct http_body body)
 {
@@ -245,7 +260,7 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
 {
     struct job *j = arg;
 
-    if (doubts(j, head))
+    if (doubts(j, head) || is_premature(j, head))
         return;
     if (is_to_be_read(j, head, body))
         held_start(j, head, body);

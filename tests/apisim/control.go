@@ -107,7 +107,7 @@ func (s *sim) controlServer(w http.ResponseWriter, r *http.Request) {
 		err = srv.pauseLease(command == "pause-lease")
 	case "ready", "not-ready":
 		srv.mu.Lock()
-		srv.ready = command == "ready"
+		srv.ready, srv.loading = command == "ready", false
 		srv.mu.Unlock()
 	case "apis":
 		var want struct {

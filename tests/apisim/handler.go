@@ -90,7 +90,7 @@ func (c *call) run(w http.ResponseWriter, r *http.Request) {
 	c.who = as
 	w.Header().Set("X-Kubernetes-Pf-Flowschema-Uid", flowSchemaUID)
 	w.Header().Set("X-Kubernetes-Pf-Prioritylevel-Uid", priorityLevelUID)
-	if !allowed(rules, c.who, c.info) {
+	if !allowed(rules, c.who, c.info) || (c.server.isLoading() && !allowedUnread(c.who, c.info)) {
 		writeStatus(w, r, forbidden(c.who, c.info))
 		return
 	}
@@ -166,8 +166,12 @@ func (c *call) health(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	name := strings.Trim(r.URL.Path, "/")
 	if name == "readyz" && !c.server.isReady() {
+		failed := "shutdown"
+		if c.server.isLoading() {
+			failed = "informer-sync"
+		}
 		w.WriteHeader(500)
-		fmt.Fprintf(w, "[+]ping ok\n[-]shutdown failed: reason withheld\n%s check failed\n", name)
+		fmt.Fprintf(w, "[+]ping ok\n[-]%s failed: reason withheld\n%s check failed\n", failed, name)
 		return
 	}
 	if _, verbose := r.URL.Query()["verbose"]; verbose {

@@ -31,6 +31,7 @@ type server struct {
 	conns   map[*conn]struct{}
 	running bool
 	ready   bool
+	loading bool // started, and knows nobody's rights yet
 	catalog *catalog
 
 	accepted int64 // connections since the start of the simulator
@@ -123,7 +124,7 @@ func (s *server) bindAndServe() error {
 	s.minor, s.auth, s.catalog = minor, auth, cat
 	s.conns = map[*conn]struct{}{}
 	s.http = s.httpServer(config)
-	s.running, s.ready = true, !s.cfg.StartsUnready
+	s.running, s.ready, s.loading = true, !s.cfg.StartsUnready, s.cfg.StartsUnready
 	if s.cfg.publishes(minor) {
 		s.lease = startLease(s.sim.store, s.cfg, minor, s.address)
 	}
@@ -293,6 +294,12 @@ func (s *server) isReady() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ready
+}
+
+func (s *server) isLoading() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.loading
 }
 
 func (s *server) currentCatalog() *catalog {

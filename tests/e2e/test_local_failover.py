@@ -175,6 +175,41 @@ def test_starting(world):
     equal({r["server"] for r in world.sim.requests(path=MAPS, since=mark)}, {"a"}, "asked")
 
 
+def test_early_denials(world):
+    """a server that has only just started denies what it will allow: nobody is told so who has nobody else to ask, by which way whatever"""
+    maps = [{"users": ["bob"], "verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"]}]
+    token, unknown = {"Authorization": "Bearer token-bob"}, {"Authorization": "Bearer wrong"}
+
+    def ask(path=MAPS, name="a", headers=token, **more):
+        answer = world.ask("GET", path, user=None, headers=headers, name=name, **more)
+        return answer.status, bool(answer.all("Retry-After"))
+
+    world.sim.ask("rules", "PUT", maps)
+    for path in (MAPS, "/version", "/apis/apps/v1"):
+        equal(ask(path), (200, False), path)
+    equal((ask(PODS), ask(headers=unknown)[0]), ((403, False), 401), "what is denied")
+    for name in "abc":
+        world.sim.kill_server(name)
+    world.sim.start_server("a", **{"starts-unready": True})
+    until(lambda: ask(direct=True) == (403, False), "the server to deny it")
+    until(lambda: world.proxies["a"].get("/statusz")[1].count("local, not ready"), "its mvproxy to know that it starts")
+    for _ in range(10):
+        for path in (MAPS, PODS, "/version", "/api/v1", "/apis/apps/v1"):
+            equal(ask(path), (503, True), path)
+        equal(ask("/apis", headers=dict(token, Accept=V2)), (503, True), "merged discovery")
+        equal(ask(name="b")[0], 503, "by way of another node")
+        equal((ask("/readyz"), ask("/livez")), ((500, False), (200, False)), "how it is")
+        equal(world.ask("GET", MAPS).status, 200, "who may do everything")
+    world.sim.command("a", "ready")
+    ready(world)
+    for name in "ab":
+        until(lambda n=name: ask(name=n) == (200, False), "it to be allowed at " + name)
+        equal((ask(PODS, name=name), ask(headers=unknown, name=name)[0]), ((403, False), 401), "what is denied at " + name)
+    for name in "abc":
+        back(world, name)
+    world.sim.ask("rules", "PUT", [])
+
+
 def test_etcd(world):
     """its etcd is away: /version, discovery and cached objects are as ever, and peers answer from when /readyz names etcd twice, what waits included"""
     text = "[+]ping ok\n[-]etcd failed: reason withheld\n[-]etcd-readiness failed: reason withheld\nreadyz check failed\n"

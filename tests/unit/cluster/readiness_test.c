@@ -233,6 +233,44 @@ static void nothing_happened(void)
     world_end(&w);
 }
 
+static bool was_loading(const struct world *w, uint64_t sent_ms)
+{
+    return cluster_local_was_loading(w->cluster, sent_ms);
+}
+
+/* It denies what it will allow until it has read who may do what, and then its denials are true, ready or not. */
+static void loading(void)
+{
+    static const char *const unread[] = {"informer-sync", "poststarthook/generic-apiserver-start-informers",
+                                         "poststarthook/rbac/bootstrap-roles"};
+    uint64_t sent_ms = 0;
+    struct world w;
+
+    start(&w, true);
+    ok(!was_loading(&w, loop_now_ms(w.loop)), "ready: what it denies is denied");
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, 10000);
+    ok(was_loading(&w, loop_now_ms(w.loop)), "away: whoever answers has just started");
+    kube_start(w.local, 0);
+    for (size_t i = 0; i < sizeof(unread) / sizeof(*unread); i++) {
+        kube_fail_check(w.local, unread[i]);
+        sim_run_ms(w.loop, POLLS_MS);
+        is_state(&w, READINESS_STARTING, unread[i]);
+        sent_ms = loop_now_ms(w.loop);
+        ok(was_loading(&w, sent_ms), "it may allow it later");
+    }
+    kube_fail_check(w.local, "poststarthook/apiservice-discovery-controller");
+    sim_run_ms(w.loop, POLLS_MS);
+    is_state(&w, READINESS_STARTING, "another check, which may fail for ever");
+    ok(!was_loading(&w, loop_now_ms(w.loop)), "what it denies is denied");
+    ok(was_loading(&w, sent_ms), "but not what it was asked before");
+    kube_fail_check(w.local, NULL);
+    sim_run_ms(w.loop, POLLS_MS);
+    is_state(&w, READINESS_READY, "ready");
+    ok(!was_loading(&w, loop_now_ms(w.loop)), "so it stays");
+    world_end(&w);
+}
+
 /* Its etcd is away, and no request fails: what it has cached it answers, and writes hang. */
 static void etcd_goes(const char *check)
 {
@@ -247,6 +285,7 @@ static void etcd_goes(const char *check)
     ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)) && strstr(reason, "etcd fails") != NULL,
        "so it is not ready: %s", reason);
     is_int(kube_sim(w.local)->given_up, 1, "and what waits there goes elsewhere");
+    ok(!was_loading(&w, loop_now_ms(w.loop)), "what it denies is denied: it has read who may do what");
     sim_run_ms(w.loop, 60000);
     is_state(&w, READINESS_STARTING, "for as long");
     is_int(kube_sim(w.local)->given_up, 1, "once: whoever asks it now has nobody else");
@@ -402,6 +441,7 @@ int main(void)
     alone();
     restart_unseen();
     readyz_hangs();
+    loading();
     named_alike();
     hangs_unasked();
     nothing_happened();

@@ -146,6 +146,12 @@ enum readiness_state cluster_local_state(const struct cluster *c)
     return c->w->local_state;
 }
 
+bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms)
+{
+    (void)sent_ms;
+    return c->w->local_loading;
+}
+
 void cluster_local_failed(struct cluster *c, bool unreachable)
 {
     c->w->local_failures++;

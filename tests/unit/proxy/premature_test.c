@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The local server has only just started and denies what it will allow a moment later: who is told so, and who not. */
+#include <stdio.h>
+#include <string.h>
+
+#include "back/back.h"
+#include "base/limits.h"
+#include "net/listener.h"
+#include "net/loop.h"
+#include "net/tls_ctx.h"
+#include "unit/net/fixture.h"
+#include "unit/proxy/world.h"
+
+#define POST "POST " PODS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc"
+#define GET "GET " PODS " HTTP/1.1\r\nHost: k\r\n\r\n"
+#define MARKED "Host: k\r\nx-kubernetes-peer-proxied: true\r\n"
+#define FORBIDDEN "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+#define NOBODY "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
+#define AS_BOB "HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer bob\r\n"
+
+static void start(struct world *w, size_t n_peers, enum readiness_state state)
+{
+    world_init(w, n_peers);
+    w->fails_over = w->opts.legacy_discovery = w->local_loading = true;
+    w->local_state = state;
+    world_start(w);
+}
+
+/* A server that has only just started denies what it will allow; nobody else can say whether it will. */
+static void premature(const char *request, const char *answer, bool held)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 0, READINESS_READY);
+    c = client(&w);
+    say(c, request);
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0), answer);
+    if (held)
+        ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: 1\r\n") && has(c, "who may do what"), "not yet: %s",
+           request);
+    else
+        ok(has(c, strstr(answer, " 401 ") != NULL ? "HTTP/1.1 401 " : "HTTP/1.1 403 "), "relayed: %.20s", request);
+    world_close(&w);
+}
+
+/* Another server knows already. */
+static void premature_and_others(const char *request, const char *body)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w, 1, READINESS_READY);
+    c = client(&w);
+    say(c, request);
+    ok(has(conn(&w.local, 0), body), "a server that has only just started gets it");
+    say(conn(&w.local, 0), FORBIDDEN);
+    ok(has(conn(&w.peers[0], 0), body) && !got(c, "HTTP/1.1"), "it does not know yet who may: the peer gets it");
+    say(conn(&w.peers[0], 0), FORBIDDEN);
+    ok(has(c, "HTTP/1.1 403 "), "what that denies is denied");
+    world_close(&w);
+}
+
+static void premature_for_peer(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.front_tls = server_ctx(false);
+    w.client_tls = client_ctx("front-proxy-client", false);
+    w.fails_over = w.local_loading = true;
+    w.local_state = READINESS_STARTING;
+    world_start(&w);
+    c = client(&w);
+    say(c, "POST " PODS " HTTP/1.1\r\n" MARKED "Content-Length: 3\r\n\r\nabc");
+    ok(has(conn(&w.local, 0), "abc"), "sent on by a peer: it is asked");
+    say(conn(&w.local, 0), FORBIDDEN);
+    ok(has(c, "HTTP/1.1 503 ") && got(c, "X-Mvproxy-Try-Another: true"), "not yet: let another one do it");
+    say(c, "GET /version HTTP/1.1\r\n" MARKED "\r\n");
+    ok(has(conn(&w.local, 0), "/version"), "what a peer looks for");
+    say(conn(&w.local, 0), FORBIDDEN);
+    ok(has(c, "HTTP/1.1 403 "), "is answered");
+    world_close(&w);
+}
+
+/* What an aggregated API denies is its own, whoever handed it the request. */
+static void denied_by_aggregated(const char *target)
+{
+    char request[200];
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 0);
+    w.fails_over = w.local_has_jobs = w.jobs_aggregated = w.local_loading = w.opts.legacy_discovery = true;
+    world_start(&w);
+    c = client(&w);
+    (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", target);
+    say(c, request);
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0), FORBIDDEN);
+    ok(has(c, "HTTP/1.1 403 "), "an aggregated API denies it: %s", target);
+    world_close(&w);
+}
+
+int main(void)
+{
+    premature(GET, FORBIDDEN, true);
+    premature(POST, FORBIDDEN, true);
+    premature("GET /version HTTP/1.1\r\nHost: k\r\n\r\n", FORBIDDEN, true);
+    premature("GET /api/v1 HTTP/1.1\r\nHost: k\r\n\r\n", FORBIDDEN, true);
+    premature("GET /apis HTTP/1.1\r\nHost: k\r\nAccept: "
+              "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList\r\n\r\n",
+              FORBIDDEN, true);
+    premature("GET " PODS " " AS_BOB "\r\n", NOBODY, true);
+    premature("GET /apis " AS_BOB "\r\n", NOBODY, true);
+    premature(GET, NOBODY, false);
+    premature("GET " PODS "/x/proxy/y HTTP/1.1\r\nHost: k\r\n\r\n", FORBIDDEN, false);
+    premature("GET /readyz HTTP/1.1\r\nHost: k\r\n\r\n", FORBIDDEN, false);
+    premature("GET /livez/ping " AS_BOB "\r\n", NOBODY, false);
+    premature_and_others(GET, "GET ");
+    premature_and_others(POST, "abc");
+    premature_for_peer();
+    denied_by_aggregated("/apis/batch/v1/jobs");
+    denied_by_aggregated("/apis/batch/v1");
+    denied_by_aggregated("/openapi/v3/apis/batch/v1");
+    return tap_end();
+}
