@@ -7,9 +7,8 @@
  * answer is read and dropped, so that the HTTP/1.1 connection can be kept.
  *
  * Retries here are the ones that nobody can notice: a connection lost before any byte of a response, and the method is
- * safe or the server cannot have read any of the request, or says on HTTP/2 that it has not looked at it
- * (back/retry.h). At most twice, the second time on a fresh connection, over HTTP/1.1. All others are the owner's
- * decision, by back_failure_info. A response that is complete before the request's body ends request and connection.
+ * safe or the server cannot have read any of the request, or says on HTTP/2 that it has not (back/retry.h). At most
+ * twice, the second time on a fresh connection, over HTTP/1.1. A response before the request's end ends both.
  */
 #ifndef MVPROXY_BACK_BACK_H
 #define MVPROXY_BACK_BACK_H
@@ -36,8 +35,9 @@ enum back_failure {
     BACK_FAIL_TIMEOUT,  /* head_timeout_ms passed, or the server did not take the body */
     BACK_FAIL_IDENTITY, /* who asks, and the connection, do not fit: withheld. Nothing was sent */
     BACK_FAIL_MEMORY,
-    BACK_FAIL_CLIENT, /* the client has wasted too many connections (back/churn.h). Nothing was sent */
-    BACK_FAIL_LOOP,   /* an mvproxy is where the origin is to be an API server itself. Nothing was sent */
+    BACK_FAIL_CLIENT,   /* the client has wasted too many connections (back/churn.h). Nothing was sent */
+    BACK_FAIL_LOOP,     /* an mvproxy is where the origin is to be an API server itself. Nothing was sent */
+    BACK_FAIL_GIVEN_UP, /* origin_fail_unanswered(): nothing else speaks against the server */
 };
 
 struct back_failure_info {
@@ -129,7 +129,7 @@ bool origin_loops(const struct origin *o);                             /* opts.l
 const char *origin_ejection(const struct origin *o, uint64_t *for_ms); /* why, how long (or NULL); NULL: it is not */
 /* A question of ours was not answered in time: not healthy until a byte comes, and connections prove that they live. */
 void origin_suspect(struct origin *o);
-/* No answer will come from there: what has none, and was `others`, and may be sent again ends as unanswered. */
+/* No answer will come from there: what has none, and was `others`, and may be sent again is given up. */
 void origin_fail_unanswered(struct origin *o, const char *text);
 /* The retry budget (back/health.h), and that of strangers: asked before what failed here goes elsewhere, and told. */
 bool origin_may_repeat(const struct origin *o, bool stranger);

@@ -293,6 +293,8 @@ const char *back_failure_name(enum back_failure why)
         return "client";
     case BACK_FAIL_LOOP:
         return "loop";
+    case BACK_FAIL_GIVEN_UP:
+        return "given_up";
     }
     return "other";
 }
@@ -406,7 +408,7 @@ void request_fail_unanswered(struct back_request *r, const char *text)
         !retry_is_harmless(r->method, r->opts.upgrade || r->opts.once, r->sent))
         return;
     leave(r);
-    request_fail(r, BACK_FAIL_UNANSWERED, text);
+    request_fail(r, BACK_FAIL_GIVEN_UP, text);
 }
 
 void line_fail_unanswered(struct line *l, const char *text)

@@ -83,14 +83,14 @@ void forward_peers(struct job *j)
         job_refuse(j, 503, j->peers_busy ? STATUS_OVERLOADED : STATUS_NO_PEER_CONFIG);
 }
 
-/* The server that had it has not read it, or may have and it does no harm. */
-static bool send_elsewhere(struct job *j, const char *why)
+/* The server that had it has not read it, or may have and it does no harm. `failed`: it is not to be asked again. */
+static bool send_elsewhere(struct job *j, const char *why, bool failed)
 {
     if (j->peer != NULL || j->route.row == ROUTE_ROW_LOCAL_FAILOVER || j->route.unserved)
         return try_next(j, why);
     if (!decide_fail_over(j))
         return false;
-    j->local_tried = true;
+    j->local_tried = failed;
     j->stage = JOB_STAGE_READY_PEERS;
     j->next_candidate = 0;
     return try_next(j, why);
@@ -221,7 +221,7 @@ static bool pass_on(struct job *j)
     cluster_local_failed(j->proxy->cluster, false);
     alternatives_spend(j);
     job_drop_back(j);
-    return send_elsewhere(j, "local-not-ready");
+    return send_elsewhere(j, "local-not-ready", true);
 }
 
 /* The local server does not know yet whom it will allow: who waits does. */
@@ -379,7 +379,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     if (verdict == RETRY_ELSEWHERE) {
         alternatives_spend(j);
         job_drop_back(j);
-        if (send_elsewhere(j, back_failure_name(f->why)))
+        if (send_elsewhere(j, back_failure_name(f->why), f->why != BACK_FAIL_GIVEN_UP))
             return;
     }
     refuse_failed(j, f);

@@ -35,7 +35,7 @@ struct origin {
     void *allow_arg;
 };
 
-enum event_kind { EVENT_ARRIVE, EVENT_HEAD, EVENT_BODY, EVENT_END, EVENT_FAIL };
+enum event_kind { EVENT_ARRIVE, EVENT_HEAD, EVENT_BODY, EVENT_END, EVENT_FAIL, EVENT_GIVE_UP };
 
 struct event {
     struct list_node node;
@@ -390,7 +390,7 @@ void origin_fail_unanswered(struct origin *o, const char *text)
         if (q->back != o->back || q->answered || !q->moves)
             continue;
         e = must_zalloc(sizeof(*e));
-        e->kind = EVENT_FAIL;
+        e->kind = EVENT_GIVE_UP;
         list_push_front(&q->events, &e->node);
         arm(q);
     }
@@ -476,6 +476,9 @@ static void on_timer(void *arg)
         break;
     case EVENT_FAIL:
         lose(q);
+        break;
+    case EVENT_GIVE_UP:
+        fail(q, BACK_FAIL_GIVEN_UP, "given up");
         break;
     }
     mem_free((void *)(uintptr_t)e->data.p);

@@ -2,7 +2,7 @@
 /* No answer will come from a server: what of it may be asked elsewhere ends, and everything else has its time. */
 #include "unit/back/h2_kit.h"
 
-#define GAVE_UP "failed: unanswered"
+#define GAVE_UP "failed: given_up"
 
 static void ask(struct call *c, struct kit *k, const char *method, const char *target, bool others)
 {

@@ -626,6 +626,7 @@ static void was_found(void)
         {12097254, 19, "an address in the Lease of 1.26 was not news before its next renewal"},
         {18526728, 19, "that address was given up for an earlier renewal of the other Lease"},
         {16037359, 19, "the first renewal of a process that had been read looked like a restart"},
+        {31000558, 20, "what was given up at a slow local server could not go back when the peer died"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
