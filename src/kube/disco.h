@@ -44,6 +44,7 @@ struct disco_resource {
     uint64_t hash;                     /* of the raw bytes; here and below */
     bool extra;                        /* has fields that we do not know */
     bool reduced;                      /* something was left out (disco_parser_judge): raw says more than there is */
+    bool odd;                          /* has texts of more than printing ASCII (known only where that is judged) */
     struct slice fields[DISCO_FIELDS]; /* values as sent; p is NULL if absent */
     struct slice name, raw;
     const struct disco_version *version;

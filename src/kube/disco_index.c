@@ -52,7 +52,7 @@ static bool may_be_version(const struct disco_index *x, const struct disco_versi
 
 static bool may_be_resource(const struct disco_index *x, const struct disco_resource *r)
 {
-    return x->judges ? gvr_is_resource(r->name) : r->name.n > 0;
+    return x->judges ? gvr_is_resource(r->name) && !r->odd : r->name.n > 0;
 }
 
 /* ---- the walk ---- */

@@ -42,6 +42,7 @@ struct disco_parser {
     const struct disco_version **next_version;
     const struct disco_resource **next_resource;
     struct disco_index index;
+    bool odd; /* a text was read that is more than printing ASCII; only where that is asked */
 };
 
 struct disco_parser *disco_parser_new(void)
@@ -129,6 +130,16 @@ static unsigned key_number(struct disco_parser *p, const struct jscan_value *key
     return i;
 }
 
+/* Kinds, short names and verbs are words of ASCII; others could be escapes for the terminals of those who list them. */
+static void look_at(struct disco_parser *p, const struct jscan_value *v)
+{
+    if (!p->index.judges || p->odd)
+        return;
+    p->odd = v->escaped;
+    for (size_t i = 0; i < v->raw.n && !p->odd; i++)
+        p->odd = (unsigned char)v->raw.p[i] >= 0x7f;
+}
+
 static bool read_text(struct disco_parser *p, struct slice *out)
 {
     struct jscan_value v;
@@ -139,6 +150,7 @@ static bool read_text(struct disco_parser *p, struct slice *out)
         return true;
     if (v.type != JSCAN_STRING)
         return bad(p, "a string was expected");
+    look_at(p, &v);
     return jscan_text(p->doc->arena, &v, out) || bad(p, "out of memory, or too many parts");
 }
 
@@ -159,7 +171,12 @@ static bool skip_typed(struct disco_parser *p, enum jscan_type type, const char 
 
 static bool skip_text(struct disco_parser *p)
 {
-    return skip_typed(p, JSCAN_STRING, "a string was expected");
+    struct jscan_value v;
+
+    if (!jscan_value(&p->s, &v))
+        return false;
+    look_at(p, &v);
+    return v.type == JSCAN_STRING || v.type == JSCAN_NULL || bad(p, "a string was expected");
 }
 
 /* Opens an array or object; false with no error if there is null instead. */
@@ -381,11 +398,13 @@ static bool read_resource(struct disco_parser *p)
         return bad(p, "too many resources in a version");
     r->name = r->scope = r->kind = SLICE_LIT("");
     r->version = p->version;
+    p->odd = false;
     while (jscan_member(&p->s, &first, &key))
         if (!read_resource_member(p, &key, r, &seen))
             return false;
     if (p->s.error != NULL)
         return false;
+    r->odd = p->odd;
     r->raw = text_since(p, start);
     r->hash = hash_quick(r->raw);
     p->version->hash = combine(p->version->hash, r->hash);

@@ -17,8 +17,9 @@ void disco_parser_free(struct disco_parser *p);
 /*
  * Before the first step, for the document of somebody who is to be believed in what he serves only: what no API server
  * can have is left out, see disco_doc_left_out(): names that gvr_is_group() and its like refuse, those that come twice,
- * and groups that do not belong into this document: `core` says that it is /api, which has the group "" only, and /apis
- * never has that. The raw bytes stay as they were sent.
+ * resources of whose kinds, short names and the like one is not of printing ASCII, and groups that do not belong into
+ * this document: `core` says that it is /api, which has the group "" only, and /apis never has that. The raw bytes stay
+ * as they were sent.
  */
 void disco_parser_judge(struct disco_parser *p, bool core);
 /* Copies the next bytes of the body. False, with *err set, over LIMIT_DISCOVERY_BYTES or when out of memory: the parser

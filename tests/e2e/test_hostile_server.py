@@ -169,7 +169,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 def discovery(groups):
     """An answer of /apis that lists {group: {version: [resources]}}."""
     items = [{"metadata": {"name": g}, "versions": [{"version": v, "freshness": "Current", "resources": [
-        {"resource": r, "scope": "Cluster", "responseKind": {"group": "", "version": "", "kind": "X"}, "singularResource": "", "verbs": ["get", "list"]} for r in resources]}
+        {"resource": r, "scope": "Cluster", "responseKind": {"group": "", "version": "", "kind": "X"}, "singularResource": "", "shortNames": ["\x1b[2J" if r == "escapes" else "g"], "verbs": ["get", "list"]} for r in resources]}
         for v, resources in versions.items()]} for g, versions in groups.items()]
     body = json.dumps({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}).encode()
     return b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (AGGREGATED.encode(), len(body), body)
@@ -428,7 +428,7 @@ def test_names(world):
     mark = proxy.reload({"discovery-refresh-interval": "1s"})
     odd = {"v1": ["x"]}
     liar.groups = {"": {"v1": ["evilcores"]}, "a b": odd, "\x1b[31mred": odd, "<script>": odd, "x/y": odd, "..": odd, "only.example.com": {"v1/../x": ["x"], "": ["x"]},
-                   "names.example.com": {"v1/../../x": ["x"], "v 1": ["x"], "v1": ["a/b", "../x", "..", "a b", "", "%2e", "x\0y", "<b>", "good", "pods:a_B|c"]}}
+                   "names.example.com": {"v1/../../x": ["x"], "v 1": ["x"], "v1": ["a/b", "../x", "..", "a b", "", "%2e", "x\0y", "<b>", "escapes", "good", "pods:a_B|c"]}}
     try:
         until(lambda: "names.example.com" in listed(world, "/apis"), "the peer's groups")
         after = listed(world, "/apis")
@@ -439,7 +439,7 @@ def test_names(world):
         check({g["name"] for g in legacy} <= set(before) | set(after), "the legacy list", legacy)
         log = proxy.log()[mark:]
         said = [line for line in log.splitlines() if "Left out of a peer's discovery" in line]
-        check(len(said) == 1 and 'server="test-server-b" names=17 ' in said[0], "what is said", said)
+        check(len(said) == 1 and 'server="test-server-b" names=18 ' in said[0], "what is said", said)
         check("\x1b" not in log, "an escape in the log")
     finally:
         liar.groups = None

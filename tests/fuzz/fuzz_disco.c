@@ -70,7 +70,7 @@ static void check_judged(struct slice in, unsigned pieces, enum judges judges, c
             must_hold(gvr_is_version(v->name) && (!v->reduced || g->reduced));
             n_resources += v->n_resources;
             for (const struct disco_resource *r = v->resources; r != NULL; r = r->next)
-                must_hold(gvr_is_resource(r->name) && (!r->reduced || v->reduced));
+                must_hold(gvr_is_resource(r->name) && !r->odd && (!r->reduced || v->reduced));
         }
         check_group(d, g);
     }

@@ -181,6 +181,43 @@ static void test_left(void)
     }
 }
 
+/* A resource goes with what would be printed of it; of other fields, whatever they hold. */
+static void test_texts(void)
+{
+    static const struct {
+        const char *field;
+        size_t left_out;
+    } rows[] = {
+        {"\"responseKind\":{\"kind\":\"Pod\"}", 0},
+        {"\"responseKind\":{\"kind\":\"P\\u001bod\"}", 1},
+        {"\"responseKind\":{\"group\":\"\\u0007\"}", 1},
+        {"\"shortNames\":[\"po\",\"~!\"]", 0},
+        {"\"shortNames\":[\"po\",\"a\x7f\"]", 1},
+        {"\"categories\":[\"\xc2\x9b\"]", 1},
+        {"\"singularResource\":\"a\\nb\"", 1},
+        {"\"scope\":\"\xe2\x80\xae\"", 1},
+        {"\"verbs\":[\"get\",\"\\u001b\"]", 1},
+        {"\"subresources\":[{\"subresource\":\"s\",\"responseKind\":{\"kind\":\"\\u001b\"}}]", 1},
+        {"\"description\":\"\xc3\xa4\\n\"", 0},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        char text[1024];
+        struct slice first;
+        struct disco_doc *d;
+
+        (void)snprintf(text, sizeof(text),
+                       HEAD
+                       "{\"metadata\":{\"name\":\"g\",\"x\":\"\\n\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{"
+                       "\"resource\":\"a\",%s},{\"resource\":\"b\"}]}]}" TAIL,
+                       rows[i].field);
+        d = judge(slice_str(text), false, 1);
+        is_u64(disco_doc_left_out(d, &first), rows[i].left_out, "left out with %s", rows[i].field);
+        is_u64(disco_doc_n_resources(d), 2 - rows[i].left_out, "the other one stays");
+        disco_doc_unref(d);
+    }
+}
+
 /* Unless it is asked for, all is as it was sent. */
 static void test_unasked(void)
 {
@@ -275,6 +312,7 @@ int main(void)
 {
     test_names();
     test_left();
+    test_texts();
     test_unasked();
     test_real();
     test_merged();
