@@ -434,13 +434,18 @@ static uint64_t draw_thing(struct schedule *s)
     return nothing ? N_THINGS + schedule_dice(s, N_NOTHINGS) : schedule_dice(s, N_THINGS);
 }
 
+static void note_slow(struct schedule *s)
+{
+    for (unsigned i = 0; i < s->nodes; i++)
+        if (kube_sim(fleet_server(s->fleet, i))->delay_ms > 100 || kube_sim(fleet_server(s->fleet, i))->late_ms > 0)
+            s->slow_ms = loop_now_ms(fleet_loop(s->fleet));
+}
+
 /* Time passes, with a question to somebody every now and then. */
 static void ask_now_and_then(struct schedule *s, uint64_t ms, uint64_t pause_ms)
 {
     for (uint64_t passed = 0, next; passed < ms; passed += next) {
-        for (unsigned i = 0; i < s->nodes; i++)
-            if (kube_sim(fleet_server(s->fleet, i))->delay_ms > 100 || kube_sim(fleet_server(s->fleet, i))->late_ms > 0)
-                s->slow_ms = loop_now_ms(fleet_loop(s->fleet));
+        note_slow(s);
         if (fleet_etcd(s->fleet) != NULL && etcd_is_in_trouble(s))
             note_etcd(s, true);
         unsigned node = (unsigned)schedule_dice(s, s->nodes);
@@ -477,6 +482,7 @@ static void heal(struct schedule *s)
 {
     schedule_say(s, "all is well again");
     mem_fail_nth(0);
+    note_slow(s); /* what starts here may still be told late */
     for (unsigned i = 0; i < s->nodes; i++) {
         if (s->hung_ms[i] > 0 && s->woke_ms[i] == 0)
             toggle_hang(s, i);
@@ -626,6 +632,7 @@ static void was_found(void)
         {12097254, 19, "an address in the Lease of 1.26 was not news before its next renewal"},
         {18526728, 19, "that address was given up for an earlier renewal of the other Lease"},
         {16037359, 19, "the first renewal of a process that had been read looked like a restart"},
+        {20073924, 19, "a Lease of which one server had still told late was to be known at once"},
         {31000558, 20, "what was given up at a slow local server could not go back when the peer died"},
     };
 
