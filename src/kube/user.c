@@ -80,11 +80,15 @@ enum user_field user_header_field(const struct user_headers *h, struct slice nam
 
 bool user_header_is_identity(const struct user_headers *h, struct slice name)
 {
-    static const struct slice marks[] = {SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT(USER_MARK_PROXIED),
-                                         SLICE_LIT(USER_IF_READY), SLICE_LIT(USER_MAY_DENY)};
+    static const struct slice marks[] = {SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT(USER_MARK_PROXIED)};
 
     return user_header_field(h, name) != USER_FIELD_NONE ||
            any_eq(slice_trim(name), marks, sizeof(marks) / sizeof(marks[0]));
+}
+
+bool user_header_is_own(struct slice name)
+{
+    return folded_prefix(slice_trim(name), SLICE_LIT(USER_OWN_PREFIX));
 }
 
 enum user_name user_name_judge(struct slice name, bool prefix)

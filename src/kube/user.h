@@ -30,6 +30,7 @@ struct user_headers {
 
 #define USER_MARK_REROUTED "X-Kubernetes-APIServer-Rerouted" /* KEP-4020's name */
 #define USER_MARK_PROXIED "x-kubernetes-peer-proxied"        /* kube-apiserver's name */
+#define USER_OWN_PREFIX "X-Mvproxy-"                         /* what mvproxies say to each other: */
 /* On requests with a loop mark: answer 503 instead of sending it to a server that is only starting. */
 #define USER_IF_READY "X-Mvproxy-If-Ready"
 /* Likewise: if no server has what is asked for, and none may have it, answer what your server says to it. */
@@ -48,6 +49,8 @@ const struct user_headers *user_headers_default(void);
  * servers treat them alike).
  */
 bool user_header_is_identity(const struct user_headers *h, struct slice name);
+/* Whether it is one of those that only mvproxies write, compared as above. */
+bool user_header_is_own(struct slice name);
 enum user_field {
     USER_FIELD_NONE,
     USER_FIELD_NAME,  /* names a user */

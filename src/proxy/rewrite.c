@@ -2,6 +2,7 @@
 #include "proxy/rewrite.h"
 
 #include "back/claims.h"
+#include "back/loop_token.h"
 #include "http/hop.h"
 
 enum {
@@ -38,6 +39,15 @@ static bool is_identity(const struct rewrite_names *names, struct slice name)
            (names->back != NULL && back_name_claims(names->back, name));
 }
 
+/*
+ * What a peer's mvproxy has said to us ends here, and nobody else may speak as one. But the token of an mvproxy that
+ * asks whether its own questions come back to it has to go round (back/loop_token.h): who invents one says nothing.
+ */
+static bool is_own(struct slice name)
+{
+    return user_header_is_own(name) && !slice_ieq(name, SLICE_LIT(LOOP_TOKEN_FIELD));
+}
+
 /* Fields that hop_copy let through and that must not go on for our reasons. */
 static bool dropped(const struct rewrite_in *in, const struct http_field *f)
 {
@@ -45,7 +55,7 @@ static bool dropped(const struct rewrite_in *in, const struct http_field *f)
         return true; /* written anew */
     if (f->id == HTTP_AUTHORIZATION)
         return in->authn->kind == AUTHN_ASSERT;
-    return f->id == HTTP_NAME_OTHER && (is_identity(&in->names, f->name) || claims_address(f->name));
+    return f->id == HTTP_NAME_OTHER && (is_identity(&in->names, f->name) || is_own(f->name) || claims_address(f->name));
 }
 
 static void drop_fields(const struct rewrite_in *in, struct http_head *h)
@@ -132,7 +142,8 @@ bool rewrite_trailers(const struct http_head *in, const struct rewrite_names *na
     if (!http_head_init(out, a, in->n_fields))
         return false;
     for (size_t i = 0; i < in->n_fields; i++)
-        if (!is_identity(names, in->fields[i].name) && !http_head_add(out, a, in->fields[i].name, in->fields[i].value))
+        if (!is_identity(names, in->fields[i].name) && !user_header_is_own(in->fields[i].name) &&
+            !http_head_add(out, a, in->fields[i].name, in->fields[i].value))
             return false;
     return true;
 }
@@ -143,7 +154,7 @@ static void drop_own_names(struct http_head *h)
     size_t kept = 0;
 
     for (size_t i = 0; i < h->n_fields; i++)
-        if (h->fields[i].id != HTTP_NAME_OTHER || !slice_has_iprefix(h->fields[i].name, SLICE_LIT("X-Mvproxy-")))
+        if (h->fields[i].id != HTTP_NAME_OTHER || !user_header_is_own(h->fields[i].name))
             h->fields[kept++] = h->fields[i];
     h->n_fields = kept;
 }

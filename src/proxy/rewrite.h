@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the head of a request to a server: the client's without hop-by-hop fields and fields that claim an identity,
- * plus the identity and loop marks from mvproxy. The request target is the client's, byte by byte.
+ * Makes the head of a request to a server: the client's without hop-by-hop fields, mvproxies' own and those that claim
+ * an identity, plus the identity and loop marks from mvproxy. The request target is the client's, byte by byte.
  */
 #ifndef MVPROXY_PROXY_REWRITE_H
 #define MVPROXY_PROXY_REWRITE_H
@@ -42,7 +42,8 @@ enum rewrite_result { REWRITE_OK, REWRITE_UNENCODABLE, REWRITE_NO_MEMORY };
 /* Fills *out from the arena. UNENCODABLE: the identity cannot be put into headers; the answer is to be 401. */
 enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a, struct http_head *out);
 
-/* The trailers without those that claim an identity, in any spelling. False when out of memory. */
+/* The trailers without those that claim an identity or are mvproxies' own, in any spelling. False when out of memory.
+ */
 MEM_CHECK bool rewrite_trailers(const struct http_head *in, const struct rewrite_names *names, struct arena *a,
                                 struct http_head *out);
 

@@ -90,6 +90,22 @@ def test_front_proxy(world):
                 equal(answer.json()["status"]["userInfo"]["username"], "bob", user)
 
 
+def test_own_names(world):
+    """nobody but an mvproxy says what mvproxies say to each other, in heads or in trailers"""
+    for user in ("alice", "front-proxy-client"):
+        for name in ("X-Mvproxy-If-Ready", "X-Mvproxy-Rerouted", "x_mvproxy_hop", "X-Mvproxy_Served-By"):
+            mark = world.sim.mark()
+            fields = [("X-Remote-User", "alice")] if user == "front-proxy-client" else []
+            with world.client(user=user) as client:
+                equal(client.ask("POST", WHO, REVIEW, fields + [(name, "forged")]).status, 201, name)
+                client.request("POST", "/sim/sink", fields + [("Transfer-Encoding", "chunked"), ("Trailer", name)])
+                client.send("1\r\nx\r\n0\r\n%s: forged\r\nX-Fine: yes\r\n\r\n" % name)
+                client.answer()
+            records = [r for r in world.sim.requests(since=mark) if r["path"] in (WHO, "/sim/sink")]
+            equal(len(records), 2, "requests with " + name)
+            check("forged" not in repr(records), name, "went on:", records)
+
+
 MAP = "configmaps"
 
 

@@ -258,6 +258,36 @@ static void test_further_names(void)
     arena_free(a);
 }
 
+/* Nobody speaks as an mvproxy but us; only the token that looks for a loop goes round. */
+static void test_own_names(void)
+{
+    static const char lines[] =
+        "X-Mvproxy-If-Ready: true\nx-mvproxy-may-deny: true\nX-Mvproxy-Rerouted: a\nx_mvproxy_hop: b\n"
+        "X-MVPROXY-: c\nX-Mvproxy_Version: d\nX_Mvproxy_Loop_Check: e\nX-Mvproxy: stays\n"
+        "X-Mvproxy-Loop-Check: 0123";
+    struct authn client = {.kind = AUTHN_PASS}, peer = {.kind = AUTHN_PASS, .front_proxy = true, .rerouted = true};
+    const struct authn *const who[] = {&client, &peer};
+
+    for (size_t i = 0; i < 2 * ROWS(who); i++) {
+        struct arena *a = arena_new(1 << 20);
+        struct http_head head, out;
+        struct rewrite_names names = {.headers = user_headers_default()};
+        size_t left = 0;
+
+        rewrite(a, lines, who[i / 2], i % 2 == 0 ? REWRITE_LOCAL : REWRITE_PEER, &out);
+        for (size_t k = 0; k < out.n_fields; k++)
+            left += slice_has_iprefix(out.fields[k].name, SLICE_LIT("X-Mvproxy")) ||
+                    slice_has_iprefix(out.fields[k].name, SLICE_LIT("X_"));
+        is_u64(left, 2, "two are left");
+        is_slice(value_of(&out, "X-Mvproxy"), "stays", "one that is none");
+        is_slice(value_of(&out, "X-Mvproxy-Loop-Check"), "0123", "and the token");
+        head_of(a, lines, &head);
+        ok(rewrite_trailers(&head, &names, a, &out), "trailers");
+        is_u64(out.n_fields, 1, "no token is in trailers");
+        arena_free(a);
+    }
+}
+
 static void later_names(const struct http_head *head, void *arg, struct back_claims *out)
 {
     (void)arg;
@@ -332,6 +362,7 @@ int main(void)
     test_unencodable();
     test_most_fields();
     test_further_names();
+    test_own_names();
     test_names_of_the_back();
     test_response();
     return tap_end();
