@@ -393,6 +393,13 @@ static void look_for_stall(struct h2_stream *st, uint64_t now)
 {
     uint64_t timeout = st->c->fc->limits.body_timeout_ms;
 
+    if (st->sending == H2_ANSWERED) {
+        if (now - st->taken_ms >= H2_ANSWERED_MS)
+            h2_stream_reset(st, NGHTTP2_NO_ERROR);
+        else
+            note_due(st->c, st->taken_ms + H2_ANSWERED_MS);
+        return;
+    }
     if (!may_stall(st))
         st->progress_ms = now;
     else if (now - st->progress_ms >= timeout)

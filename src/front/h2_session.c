@@ -223,7 +223,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
  */
 static bool thrown_away(const struct h2_stream *st)
 {
-    return st->sending == H2_NOTHING || (st->reset_by_client && st->sending != H2_RESET);
+    return st->sending == H2_NOTHING || (st->reset_by_client && st->sending != H2_ANSWERED && st->sending != H2_RESET);
 }
 
 /*
@@ -293,10 +293,9 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         h2_conn_fail(c, NGHTTP2_FLOW_CONTROL_ERROR, FRONT_CLOSE_BAD_REQUEST);
     if (!may_end || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
         return 0;
-    /* RFC 9113 8.1: the whole answer is out; the client may spare itself the rest of its body. */
     st = stream_by(session, frame->hd.stream_id);
     if (st != NULL && st->receiving == H2_BODY)
-        h2_stream_reset(st, NGHTTP2_NO_ERROR);
+        h2_stream_answered(st);
     return 0;
 }
 

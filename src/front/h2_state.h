@@ -40,6 +40,7 @@ enum h2_sending {
     H2_NOTHING,
     H2_ANSWERING, /* the head was given */
     H2_ENDING,    /* everything was given; the rest waits to be sent */
+    H2_ANSWERED,  /* everything was sent, in the middle of the client's body; RST_STREAM follows */
     H2_RESET,     /* RST_STREAM is queued */
 };
 
@@ -65,7 +66,7 @@ struct h2_stream {
     bool continue_pending; /* the client waits for 100 (Continue) and has not sent any of its body */
 
     struct buf out;    /* body of the response that the client's window or socket does not take yet */
-    uint64_t taken_ms; /* `waiting`: when the client last took some of it */
+    uint64_t taken_ms; /* `waiting`: when the client last took some of it; H2_ANSWERED: when all was sent */
     bool waiting;      /* there is something in `out` */
     bool full;         /* so much that its producer must wait; it is told when no longer */
     bool was_full;     /* it is to be told now */

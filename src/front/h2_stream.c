@@ -18,12 +18,16 @@ static const uint32_t receiving_next[] = {
 };
 static const struct state_table receiving = STATE_TABLE("request of HTTP/2", receiving_names, receiving_next);
 
-static const char *const sending_names[] = {
-    [H2_NOTHING] = "nothing", [H2_ANSWERING] = "answering", [H2_ENDING] = "ending", [H2_RESET] = "reset"};
+static const char *const sending_names[] = {[H2_NOTHING] = "nothing",
+                                            [H2_ANSWERING] = "answering",
+                                            [H2_ENDING] = "ending",
+                                            [H2_ANSWERED] = "answered",
+                                            [H2_RESET] = "reset"};
 static const uint32_t sending_next[] = {
     [H2_NOTHING] = STATE(H2_ANSWERING) | STATE(H2_ENDING) | STATE(H2_RESET),
     [H2_ANSWERING] = STATE(H2_ENDING) | STATE(H2_RESET),
-    [H2_ENDING] = STATE(H2_RESET),
+    [H2_ENDING] = STATE(H2_ANSWERED) | STATE(H2_RESET),
+    [H2_ANSWERED] = STATE(H2_RESET),
     [H2_RESET] = 0,
 };
 static const struct state_table sending = STATE_TABLE("answer of HTTP/2", sending_names, sending_next);
@@ -148,6 +152,20 @@ void h2_stream_reset(struct h2_stream *st, uint32_t code)
     if (nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, st->id, code) != 0)
         c->no_memory = true;
     h2_conn_wake(c);
+}
+
+void h2_stream_answered(struct h2_stream *st)
+{
+    struct h2_conn *c = st->c;
+    uint64_t due;
+
+    if (st->sending != H2_ENDING)
+        return;
+    h2_stream_send(st, H2_ANSWERED);
+    st->taken_ms = loop_now_ms(c->fc->host->loop);
+    due = st->taken_ms + H2_ANSWERED_MS;
+    if (due < c->stall_due_ms)
+        c->stall_due_ms = due;
 }
 
 void h2_stream_closed(struct h2_stream *st, uint32_t code)

@@ -22,5 +22,12 @@ void h2_stream_out_changed(struct h2_stream *st);
 /* nghttp2 has closed it. */
 void h2_stream_closed(struct h2_stream *st, uint32_t code);
 void h2_stream_reset(struct h2_stream *st, uint32_t code);
+enum { H2_ANSWERED_MS = 100 };
+/*
+ * The whole answer is out, and the client may spare itself the rest of its body (RFC 9113 8.1): it is told so with a
+ * reset, H2_ANSWERED_MS later. Who reads both at once may take the reset for the end of the stream and not look
+ * at the answer (curl 7.88).
+ */
+void h2_stream_answered(struct h2_stream *st);
 
 #endif

@@ -101,6 +101,20 @@ def test_bodies(world):
             equal((got["bytes"], got["sha256"]), (size, digest), way)
 
 
+def test_too_large(world):
+    """a 413 in the middle of an upload of 8 MB: curl reads it, from the local server and from the peer"""
+    upload = os.path.join(world.scratch, "large")
+    with open(upload, "wb") as out:
+        out.write(pattern(8 << 20))
+    for server, way in (("a", MAPS), ("b", CLASSES)):
+        world.sim.fault("early", server, "POST", way, status=413)
+        for _ in range(5):
+            done = curl(world, way, "--data-binary", "@" + upload, "-H", "Expect:", "-w", "\n%{response_code}")
+            body, _, code = done.stdout.rpartition(b"\n")
+            equal((int(code), json.loads(body)["reason"]), (413, "RequestEntityTooLarge"), way)
+        world.sim.heal()
+
+
 def stream(world, path, *more, data=()):
     """curl over HTTP/2, fed from `data` piece by piece; (bytes, SHA-256, the last KB) of what came."""
     host, port = world.proxies["a"].address

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "front/h2_stream.h"
 #include "http/h2_fields.h"
 #include "lib/tap.h"
 
@@ -668,6 +669,57 @@ static void test_dripping_body(struct kit *k)
     clock_real();
 }
 
+static bool is_answered(void *arg)
+{
+    const struct req *r = arg;
+
+    return r->ended;
+}
+
+static void test_early_answer(struct kit *k)
+{
+    struct req *r;
+
+    k->pause_all = true;
+    kit_connect(k, false, false);
+    r = kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
+    kit_held(k, 1);
+    clock_fake(clock_us(), clock_wall_us());
+    kit_reply(&k->held[0], 413, "too large");
+    ok(kit_until(k, is_answered, r), "answered in the middle of the body");
+    kit_later(k, H2_ANSWERED_MS - 1);
+    ok(!r->closed, "the client has time to read it");
+    kit_later(k, 1);
+    ok(kit_closed(k, r), "before the stream ends");
+    clock_real();
+    is_int(r->status, 413, "status");
+    is_str(kit_text(&r->body), "too large", "the whole answer");
+    ok(r->ended, "complete");
+    is_int((int)r->code, NGHTTP2_NO_ERROR, "and the rest is not wanted");
+    r = kit_get(k, "/sync");
+    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+}
+
+/* Who has the whole answer and gives up the rest of his body by himself floods nobody. */
+static void test_early_answers_given_up(struct kit *k)
+{
+    struct req *r;
+
+    k->pause_all = true;
+    kit_connect(k, false, false);
+    for (unsigned n = 0; n <= LIMIT_H2_RESETS; n++) {
+        r = kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
+        if (!kit_held(k, n + 1))
+            break;
+        kit_reply(&k->held[n], 413, "too large");
+        (void)kit_until(k, is_answered, r);
+        nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
+        kit_flush(k);
+    }
+    r = kit_get(k, "/sync");
+    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+}
+
 static const struct kit_story stories[] = {
     {"request", test_request},
     {"multiplex", test_multiplex},
@@ -690,6 +742,8 @@ static const struct kit_story stories[] = {
     {"dripping body", test_dripping_body},
     {"a piece without memory", test_piece_without_memory},
     {"stuck client", test_stuck_client},
+    {"early answer", test_early_answer},
+    {"early answers, given up", test_early_answers_given_up},
 };
 
 int main(int argc, char **argv)

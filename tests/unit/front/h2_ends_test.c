@@ -72,24 +72,6 @@ static void test_aborts(struct kit *k)
     is_int(k->end, CLIENT_OPEN, "the connection goes on");
 }
 
-static void test_early_answer(struct kit *k)
-{
-    struct req *r;
-
-    k->pause_all = true;
-    kit_connect(k, false, false);
-    r = kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
-    kit_held(k, 1);
-    kit_reply(&k->held[0], 413, "too large");
-    ok(kit_closed(k, r), "answered in the middle of the body");
-    is_int(r->status, 413, "status");
-    is_str(kit_text(&r->body), "too large", "the whole answer");
-    ok(r->ended, "complete");
-    is_int((int)r->code, NGHTTP2_NO_ERROR, "and the rest is not wanted");
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
-}
-
 static void test_client_leaves(struct kit *k)
 {
     kit_connect(k, false, false);
@@ -756,7 +738,6 @@ static void test_slow_reader_makes_room(struct kit *k)
 static const struct kit_story stories[] = {
     {"client resets", test_client_resets},
     {"aborts", test_aborts},
-    {"early answer", test_early_answer},
     {"client leaves", test_client_leaves},
     {"client is cut", test_client_is_cut},
     {"client says goodbye", test_client_goaway},
