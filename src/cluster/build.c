@@ -34,12 +34,31 @@ static bool add_servers(struct disco_merge *m, const struct served_input *in, en
     return true;
 }
 
-static bool add_placeholder(struct disco_merge *m, const struct served_input *in)
+static bool add_placeholder(struct disco_merge *m, struct slice id, struct served_gv *gvs, size_t n)
 {
-    struct disco_doc *doc = placeholder_new(in->undiscovered, in->n_undiscovered);
-    bool fine = doc != NULL && disco_merge_add(m, SLICE_LIT(PLACEHOLDER_ID), doc, DISCO_SERVER_LAPSED);
+    struct disco_doc *doc = placeholder_new(gvs, n);
+    bool fine = doc != NULL && disco_merge_add(m, id, doc, DISCO_SERVER_LAPSED);
 
     disco_doc_unref(doc);
+    return fine;
+}
+
+/* Each of them is there, though perhaps no document has it. */
+static bool add_doubt(struct disco_merge *m, const struct served_input *in)
+{
+    struct served_gv *gvs = mem_array(in->n_excluded + 1, sizeof(*gvs));
+    size_t n = 0;
+    bool fine = gvs != NULL;
+
+    for (size_t i = 0; fine && i < in->n_excluded; i++) {
+        struct slice version = in->excluded[i], group;
+
+        if (slice_split(&version, '/', &group))
+            gvs[n++] = (struct served_gv){group, version};
+    }
+    fine = fine && (n == 0 || add_placeholder(m, SLICE_LIT(PLACEHOLDER_EXCLUDED_ID), gvs, n));
+    mem_free(gvs);
+    disco_merge_doubt(m);
     return fine;
 }
 
@@ -52,7 +71,10 @@ static bool add_inputs(struct build *b, const struct served_input *in)
         if (b->merge[i] == NULL || !add_servers(b->merge[i], in, (enum served_half)i))
             return false;
     }
-    if (in->incomplete && in->n_undiscovered > 0 && !add_placeholder(b->merge[SERVED_APIS], in))
+    if (in->incomplete && in->n_undiscovered > 0 &&
+        !add_placeholder(b->merge[SERVED_APIS], SLICE_LIT(PLACEHOLDER_ID), in->undiscovered, in->n_undiscovered))
+        return false;
+    if (in->doubtful && !add_doubt(b->merge[SERVED_APIS], in))
         return false;
     for (size_t i = 0; i < in->n_excluded; i++) {
         struct slice version = in->excluded[i], group;

@@ -112,6 +112,7 @@ static void note_gone(struct cluster *c)
     if (c->local_gone)
         return;
     c->local_gone = true;
+    c->local_changed = false;
     c->local_gone_ms = loop_now_ms(c->loop);
     loop_timer_set(c->others, 0);
 }

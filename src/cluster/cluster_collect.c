@@ -11,7 +11,10 @@
 #include "cluster/server.h"
 #include "net/loop.h"
 
-enum { STEADY_MS = 30000 }; /* longer than a kube-apiserver takes to know its CRDs */
+enum {
+    STEADY_MS = 30000, /* longer than a kube-apiserver takes to know its CRDs */
+    FRESH_MS = 2000,   /* so long what was read before the local server went is as good as what peers say */
+};
 
 /*
  * Another process behind the same Lease may serve other things than the document says. But of one that has lapsed
@@ -80,6 +83,18 @@ static bool vouches(const struct cluster *c, const struct peer *p, struct survey
     if (refresh_last_failure(p->server->discovery, &failed_ms) != NULL && failed_ms < steady_ms)
         steady_ms = failed_ms;
     return v.state == PULSE_ANSWERS && !in_time(s, steady_ms, STEADY_MS);
+}
+
+/*
+ * Whether nobody can say what CRDs and aggregated APIs there are: the local server is not ready, and what it said last
+ * is old, or was replaced by what one says that does not know its CRDs yet.
+ */
+static bool is_doubtful(const struct cluster *c, const struct served_input *in, struct survey *s)
+{
+    for (size_t i = 0; i < in->n_peers; i++)
+        if (in->peers[i].vouches)
+            return false;
+    return c->local_gone && (c->local_changed || !in_time(s, loop_now_ms(c->loop) - c->local_gone_ms, FRESH_MS));
 }
 
 static bool collect_peers(struct cluster *c, struct served_input *in, struct survey *s)
@@ -213,6 +228,7 @@ bool cluster_collect(void *arg, struct served_input *in)
     in->peers_read = !s.unknown;
     in->behind = is_behind(c, &s);
     in->local_read = c->local_read;
+    in->doubtful = is_doubtful(c, in, &s);
     if (s.again_ms > 0)
         loop_timer_set(c->patience, s.again_ms);
     else

@@ -78,6 +78,9 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
         return true;
     if (!cluster_leases_synced(c, reason, n))
         return false;
+    /* A server that starts is read before it knows its CRDs, and so may be refused the list of them, too. */
+    if (!readiness_asked(c->readiness) || (c->local_gone && !exclusions_synced(c->exclusions)))
+        return not_yet(reason, n, "the local server is not ready, so custom resources are not known", NULL);
     p = awaited(c);
     if (p != NULL)
         return not_yet(reason, n, "a peer has not answered yet", p->hostname[0] != '\0' ? p->hostname : p->id);

@@ -75,6 +75,7 @@ static void on_polled(void *arg, struct server *s, bool ok, bool changed)
     if (changed)
         publish_request(c->publish);
     if (peer == NULL) {
+        c->local_changed = c->local_changed || (ok && changed);
         on_local_polled(c, ok);
         waiters_polled(&c->waiters, publish_pending(c->publish));
     } else if (ok) {

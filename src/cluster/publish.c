@@ -149,6 +149,8 @@ static bool key_make(struct key *k, struct served_input *in, bool protobuf)
     }
     if (in->incomplete && in->n_undiscovered > 0)
         key_undiscovered(k, in);
+    if (in->doubtful)
+        buf_append_str(&k->text, "doubtful\n");
     if (protobuf)
         buf_append_str(&k->text, "protobuf\n");
     return !k->text.failed;

@@ -24,6 +24,7 @@ struct readiness {
     uint64_t away_ms;   /* since when it is not READY, which may be more than one state */
     bool loading;       /* what answers has not read yet who may do what, for all we know */
     uint64_t loaded_ms; /* when that ended */
+    bool asked;         /* a probe of this origin has ended */
     struct fetch *fetch;
     struct err failure; /* why it is not ready */
     bool again;         /* invalidated while it was asked: the answer may be of before */
@@ -120,6 +121,7 @@ static void on_answer(void *arg, const struct fetch_result *f)
     bool slow = f->timed_out && r->state == READINESS_STARTING;
 
     r->fetch = NULL;
+    r->asked = true;
     /* Who starts may take long to say that it is not ready yet: it has not gone away again. */
     if (!f->ok && !slow)
         set_state(r, READINESS_UNREACHABLE, f->failure);
@@ -255,6 +257,7 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
     loop_timer_cancel(r->timer);
     loop_timer_cancel(r->look_timer);
     r->bad_looks = 0;
+    r->asked = false;
     r->origin = o == NULL ? NULL : origin_ref(o);
     origin_unref(old);
     if (o == NULL) {
@@ -287,6 +290,11 @@ enum readiness_state readiness_state(const struct readiness *r)
 bool readiness_was_loading(const struct readiness *r, uint64_t sent_ms)
 {
     return r->loading || r->loaded_ms > sent_ms;
+}
+
+bool readiness_asked(const struct readiness *r)
+{
+    return r->asked || r->origin == NULL;
 }
 
 const char *readiness_failure(const struct readiness *r)

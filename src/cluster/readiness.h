@@ -59,6 +59,8 @@ enum readiness_state readiness_state(const struct readiness *r);
  * checks of that: an etcd that fails, or another check, makes no 403 of a server doubtful that has been READY.
  */
 bool readiness_was_loading(const struct readiness *r, uint64_t sent_ms);
+/* A probe has had its end, or nobody probes: READY is more than a guess. */
+bool readiness_asked(const struct readiness *r);
 /* Why it is not READY; "" if it is. */
 const char *readiness_failure(const struct readiness *r);
 /* Milliseconds since the state changed. */

@@ -43,8 +43,8 @@ struct served_gv {
 
 /*
  * The facts that a snapshot is made of. Arrays are copied, documents and origins referenced. served_is() compares every
- * field except those that only matter for merging (`stale`, `vouches`, `incomplete`): they have become part of the
- * documents.
+ * field except those that only matter for merging (`stale`, `vouches`, `incomplete`, `doubtful`): they have become part
+ * of the documents.
  */
 struct served_input {
     bool peers_enabled;                     /* feature gate on, peer CA and proxy pair configured */
@@ -68,6 +68,7 @@ struct served_input {
     struct served_gv *undiscovered;
     size_t n_undiscovered;
     bool incomplete; /* merged discovery has a placeholder for what `undiscovered` names */
+    bool doubtful;   /* what there is of `excluded` nobody knows: all of it is there, as Stale */
     uint64_t generation;
     struct served_documents *documents[SERVED_HALVES]; /* referenced; NULL: not available yet */
 };

@@ -8,7 +8,8 @@
  *   exclusion    an excluded group/version comes from our server only, or from those that vouch for it; a group of
  *                which nothing is left is absent.
  *                Where ours has it, the others still have a say in the order and in the group's metadata: so all
- *                servers, each of which takes its own, come to the same bytes.
+ *                servers, each of which takes its own, come to the same bytes. While nobody knows what there is (the
+ *                local server is not ready), it comes from all, as Stale.
  *
  *   order        of groups the consensus of all servers' lists (consensus.h), of versions in a group and resources in
  *                a version the same two servers at a time; on a cycle that of all at once.
@@ -96,7 +97,8 @@ struct disco_merge {
     struct slice document; /* the chosen one */
     size_t at_byte;        /* STAGE_OTHER */
     const struct disco_doc *local_doc;
-    bool vouched; /* somebody vouches */
+    bool vouched;  /* somebody vouches */
+    bool doubtful; /* disco_merge_doubt */
 };
 
 /* ---- life and inputs ---- */
@@ -228,6 +230,11 @@ bool disco_merge_exclude(struct disco_merge *m, struct slice group, struct slice
     return strmap_put(m->excluded, key, m, NULL) && strmap_put(m->excluded_groups, group, m, NULL);
 }
 
+void disco_merge_doubt(struct disco_merge *m)
+{
+    m->doubtful = true;
+}
+
 /* ---- collecting ---- */
 
 static bool is_local(const struct disco_merge *m, size_t server)
@@ -243,7 +250,8 @@ static bool is_live(const struct disco_merge *m, size_t server)
 /* Exclusions do not apply. */
 static bool is_exempt(const struct disco_merge *m, size_t server)
 {
-    return (m->servers[server].flags & DISCO_SERVER_VOUCHES) != 0 || (is_local(m, server) && !m->vouched);
+    return m->doubtful || (m->servers[server].flags & DISCO_SERVER_VOUCHES) != 0 ||
+           (is_local(m, server) && !m->vouched);
 }
 
 /* Whether a server to which exclusions do not apply has it. */
@@ -317,7 +325,7 @@ static bool room_for_giver(struct disco_merge *m, struct group *g)
 
 static bool collect_group(struct disco_merge *m, struct server *s, const struct disco_group *from)
 {
-    size_t excluded = is_exempt(m, m->at_server) ? 0 : count_excluded(m, from);
+    size_t excluded = is_exempt(m, m->at_server) && !m->doubtful ? 0 : count_excluded(m, from);
     struct group *g;
 
     m->spent++;
@@ -327,8 +335,11 @@ static bool collect_group(struct disco_merge *m, struct server *s, const struct 
     if (g == NULL || !room_for_giver(m, g))
         return false;
     m->expected = g->number + 1U;
-    g->givers[g->n_givers++] = (struct disco_group_giver){
-        .server = m->at_server, .group = from, .partial = excluded > 0, .live = is_live(m, m->at_server)};
+    g->givers[g->n_givers++] = (struct disco_group_giver){.server = m->at_server,
+                                                          .group = from,
+                                                          .partial = excluded > 0,
+                                                          .doubtful = m->doubtful,
+                                                          .live = is_live(m, m->at_server)};
     /* Written where open_server made room; const for everybody else. */
     ((uint32_t *)(uintptr_t)s->groups.items)[s->groups.n++] = g->number;
     return true;

@@ -27,6 +27,9 @@ MEM_CHECK bool disco_merge_add(struct disco_merge *m, struct slice server_id, co
 /* This group/version is never taken from peers (CRDs, APIServices with a service). Copied. False when out of memory. */
 MEM_CHECK bool disco_merge_exclude(struct disco_merge *m, struct slice group, struct slice version);
 
+/* Nobody knows what there is of what is excluded: it comes from every server, but nothing of it is Current. */
+void disco_merge_doubt(struct disco_merge *m);
+
 /*
  * After the last add: to be called until it does not return STEP_MORE. `budget` is the approximate number of resources
  * to process (20,000 take about 5 ms). STEP_FAILED, with *err set: out of memory, or too big.

@@ -28,7 +28,7 @@ static bool meet(struct met *m, uint64_t hash)
 struct group_part {
     const struct disco_group *group;
     uint64_t hash; /* the group's, where it is quickly found */
-    bool partial;
+    bool partial, doubtful;
     bool live;   /* one of the givers is */
     size_t last; /* number of the last giver */
 };
@@ -290,7 +290,8 @@ static bool put_version(struct disco_group_merge *m, const struct version *v)
     return put_different_version(m, v);
 }
 
-static void add_version_part(struct version *v, const struct disco_version *from, const struct group_part *part)
+static void add_version_part(struct version *v, const struct disco_version *from, const struct group_part *part,
+                             bool live)
 {
     for (size_t i = 0, n = meet(&v->met, from->hash) ? v->n : 0; i < n; i++) {
         struct version_part *known = &v->parts[i];
@@ -298,12 +299,12 @@ static void add_version_part(struct version *v, const struct disco_version *from
         if (known->hash != from->hash || known->version->reduced != from->reduced ||
             !slice_eq(known->version->raw, from->raw))
             continue;
-        known->live = known->live || part->live;
+        known->live = known->live || live;
         if (known->last < part->last)
             known->last = part->last;
         return;
     }
-    v->parts[v->n++] = (struct version_part){from, from->hash, part->live, part->last};
+    v->parts[v->n++] = (struct version_part){from, from->hash, live, part->last};
 }
 
 /* Servers mostly have the same ones in the same order: the one at place `guess` is tried first. NULL if there is none.
@@ -343,14 +344,15 @@ static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name)
         size_t guess = 0;
 
         for (const struct disco_version *from = part->group->versions; from != NULL; from = from->next) {
+            bool excluded = part->partial && m->excluded(m->arg, from);
             struct version *v;
 
-            if (part->partial && m->excluded(m->arg, from))
+            if (excluded && !part->doubtful)
                 continue;
             v = version_named(m, by_name, from, guess++);
             if (v == NULL)
                 return false;
-            add_version_part(v, from, part);
+            add_version_part(v, from, part, part->live && !excluded);
         }
     }
     return true;
@@ -417,8 +419,11 @@ static bool gather_parts(struct disco_group_merge *m, const struct disco_group_g
                 m->parts[i].group->reduced == group->reduced && slice_eq(m->parts[i].group->raw, group->raw))
                 break;
         if (i == m->n_parts)
-            m->parts[m->n_parts++] = (struct group_part){
-                .group = group, .hash = group->hash, .partial = giver->partial, .live = giver->live};
+            m->parts[m->n_parts++] = (struct group_part){.group = group,
+                                                         .hash = group->hash,
+                                                         .partial = giver->partial,
+                                                         .doubtful = giver->doubtful,
+                                                         .live = giver->live};
         m->parts[i].live = m->parts[i].live || giver->live;
         m->parts[i].last = giver->server;
     }

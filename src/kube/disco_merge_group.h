@@ -16,8 +16,9 @@ enum { DISCO_MERGE_ARENA_BYTES = 512 << 20 };
 struct disco_group_giver {
     size_t server; /* its number */
     const struct disco_group *group;
-    bool partial; /* some of its versions are excluded: `excluded` is called for each */
-    bool live;    /* not lapsed */
+    bool partial;  /* some of its versions are excluded: `excluded` is called for each */
+    bool doubtful; /* with partial: these are not left out, but Stale */
+    bool live;     /* not lapsed */
 };
 
 typedef bool disco_excluded_fn(void *arg, const struct disco_version *v);

@@ -21,6 +21,7 @@ type catalog struct {
 	stale    map[string]bool     // group/versions whose service does not answer
 	byGV     map[string][]apiRow // group/version -> resources
 	listed   []apiServiceEntry   // group/versions of the cluster's APIService objects
+	lateCRDs bool                // there are no custom resources yet
 
 	once sync.Once
 	docs map[string]*document // "/api" and "/apis"
@@ -57,7 +58,7 @@ func newCatalog(cfg *serverConfig, minor int, st *store) (*catalog, error) {
 		}
 		rows = append(rows, row)
 	}
-	c := &catalog{minor: minor, own: rows, versions: map[string]bool{}}
+	c := &catalog{minor: minor, own: rows, versions: map[string]bool{}, lateCRDs: cfg.LateCRDs}
 	c.versions["v2"] = minor >= 30
 	c.versions["v2beta1"] = (minor >= 26 && minor <= 32) || (cfg.V2Beta1 && minor <= 34)
 	return c.refreshed(st), nil
@@ -65,11 +66,13 @@ func newCatalog(cfg *serverConfig, minor int, st *store) (*catalog, error) {
 
 func (c *catalog) refreshed(st *store) *catalog {
 	out := &catalog{minor: c.minor, own: c.own, versions: c.versions, stale: map[string]bool{},
-		byGV: map[string][]apiRow{}}
+		byGV: map[string][]apiRow{}, lateCRDs: c.lateCRDs}
 	rows := append([]apiRow(nil), c.own...)
 	crds, _ := st.list("apiextensions.k8s.io", "customresourcedefinitions", "")
 	for _, crd := range crds {
-		rows = append(rows, crdRows(crd)...)
+		if !c.lateCRDs {
+			rows = append(rows, crdRows(crd)...)
+		}
 	}
 	services, _ := st.list("apiregistration.k8s.io", "apiservices", "")
 	for _, service := range services {

@@ -60,6 +60,7 @@ type serverConfig struct {
 
 	NoAnonymous   bool     `json:"no-anonymous"`
 	StartsUnready bool     `json:"starts-unready"` // /readyz is 500 until the command "ready"
+	LateCRDs      bool     `json:"late-crds"`      // and until then there are no custom resources
 	HTTP1Only     bool     `json:"http1-only"`
 	RuntimeConfig []string `json:"runtime-config"`
 	Extra         []apiRow `json:"extra"` // resources no kube-apiserver has

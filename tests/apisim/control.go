@@ -108,6 +108,10 @@ func (s *sim) controlServer(w http.ResponseWriter, r *http.Request) {
 	case "ready", "not-ready":
 		srv.mu.Lock()
 		srv.ready, srv.loading = command == "ready", false
+		if srv.ready && srv.catalog != nil && srv.catalog.lateCRDs {
+			srv.catalog.lateCRDs = false
+			srv.catalog = srv.catalog.refreshed(srv.sim.store)
+		}
 		srv.mu.Unlock()
 	case "apis":
 		var want struct {

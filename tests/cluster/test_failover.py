@@ -365,6 +365,91 @@ def test_what_is_not_there_while_away(cluster):
             remove(old.proxied(), CRDS + "/%s.shop.example.com" % name)
 
 
+CUSTOM = "lasting.example.com"
+
+
+def _customs(node):
+    """{resource: freshness} of the custom resources that the node's discovery has; None: it says nothing now."""
+    answer = node.proxied().get("/apis", Accept=AGGREGATED)
+    if answer.status == 503:
+        return None
+    versions = [v for g in expect(answer, 200).json()["items"] if g["metadata"]["name"] == CUSTOM for v in g["versions"]]
+    return {r["resource"]: v["freshness"] for v in versions for r in v["resources"]} or {"": v["freshness"] for v in versions}
+
+
+@contextlib.contextmanager
+def _observed(node):
+    """What the node's discovery had of them all the time, each answer once."""
+    seen, over, failures = [], threading.Event(), []
+
+    def observe():
+        while not over.is_set():
+            try:
+                now = _customs(node)
+            except AssertionError as error:
+                failures.append(error)
+                return
+            except OSError:  # mvproxy itself is away
+                continue
+            if now is not None and (not seen or seen[-1] != now):
+                seen.append(now)
+    thread = threading.Thread(target=observe)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
+    assert not failures, failures
+
+
+def _must_last(seen, wanted):
+    """What there is is either listed, or said to be unknown."""
+    for one in seen:
+        assert one == {"": "Stale"} or wanted <= set(one), ("missing: %r" % (wanted - set(one)), one)
+
+
+@needs("v2")
+def test_custom_resources_last(cluster):
+    """a server starts, and knows no custom resource for a moment: its node's discovery has them all the time, and those that were
+    made and deleted while it was away are as another server says"""
+    old, admin = cluster.old, cluster.new.direct()
+    many = {"lasting%ds" % i for i in range(30)}
+
+    def change(away):
+        ensure(admin, CRDS, crd("made%ds" % away, "Made%d" % away, CUSTOM))
+        waiting.until(lambda: (_customs(old) or {}).get("made%ds" % away) == "Current", "what was made", 60)
+        remove(admin, CRDS + "/made%ds.%s" % (away, CUSTOM))
+        waiting.until(lambda: _customs(old) == dict.fromkeys(many, "Current"), "what was made to be gone again", 60)
+    with _proxy_with(old, True):
+        for i in range(30):
+            ensure(admin, CRDS, crd("lasting%ds" % i, "Lasting%d" % i, CUSTOM))
+        try:
+            waiting.until(lambda: _customs(old) == dict.fromkeys(many, "Current"), "custom resources in discovery", 60)
+            for away in range(2):
+                with _observed(old) as seen:
+                    old.apiserver.stop(timeout=5)
+                    change(away)
+                    old.start_apiserver()
+                    old.await_apiserver()
+                    waiting.until(lambda: _customs(old) == dict.fromkeys(many, "Current"), "all of them, known", 60)
+                _must_last(seen, many)
+            # Both of the node at once: who observes has the last answer of before first.
+            with _observed(old) as seen:
+                old.mvproxy.stop()
+                old.apiserver.stop(timeout=5)
+                old.start_apiserver()
+                old.start_mvproxy()
+                old.await_apiserver()
+                old.await_mvproxy()
+                waiting.until(lambda: _customs(old) == dict.fromkeys(many, "Current"), "all of them after a cold start", 60)
+            _must_last(seen, many)
+        finally:
+            for name in many:
+                remove(admin, CRDS + "/%s.%s" % (name, CUSTOM))
+    _await_healed(cluster)
+
+
 def test_watch_of_dead_peer(cluster):
     """a watch whose server dies is broken off, not left hanging"""
     with cluster.old.proxied().watch_from_now(cluster.skew.collection, "fieldSelector=metadata.name%3Ddying") as watch:

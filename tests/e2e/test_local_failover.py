@@ -74,15 +74,27 @@ def test_unknown_to_all(world):
         back(world, name)
 
 
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def crd(name, *names):
+    return {"metadata": {"name": name + ".shop.example.com"}, "spec": {
+        "group": "shop.example.com", "scope": "Namespaced", "names": {"plural": name, "kind": "Kind" + name.capitalize()},
+        "versions": [{"name": v, "served": True, "storage": v == "v1"} for v in names or ("v1",)]}}
+
+
+def freshness(answer):
+    """Of each version of the shop's group."""
+    groups = {g["metadata"]["name"]: g["versions"] for g in answer.json()["items"]}
+    return {v["version"]: v["freshness"] for v in groups.get("shop.example.com", ())}
+
+
+def versions(world, name):
+    return freshness(world.ask("GET", "/apis", headers={"Accept": V2}, name=name))
+
+
 def test_deleted(world):
     """a custom resource that is deleted while the local server is away is gone here as well, and one that is made is there"""
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-    def crd(name):
-        return {"metadata": {"name": name + ".shop.example.com"}, "spec": {
-            "group": "shop.example.com", "scope": "Namespaced", "names": {"plural": name, "kind": "Kind" + name.capitalize()},
-            "versions": [{"name": "v1", "served": True, "storage": True}]}}
-
     def path(name):
         return "/apis/shop.example.com/v1/namespaces/default/" + name
 
@@ -92,12 +104,12 @@ def test_deleted(world):
         return {r["resource"] for v in groups.get("shop.example.com", {"versions": []})["versions"] for r in v.get("resources", [])}
 
     for name in ("apples", "plums"):
-        equal(world.ask("POST", crds, crd(name)).status, 201, name)
+        equal(world.ask("POST", CRDS, crd(name)).status, 201, name)
     until(lambda: all(listed(n) == {"apples", "plums"} for n in "abc"), "both to be known everywhere")
     world.sim.kill_server("a")
     away(world)
-    equal(world.ask("DELETE", crds + "/apples.shop.example.com").status, 200, "delete one")
-    equal(world.ask("POST", crds, crd("pears")).status, 201, "make another one")
+    equal(world.ask("DELETE", CRDS + "/apples.shop.example.com").status, 200, "delete one")
+    equal(world.ask("POST", CRDS, crd("pears")).status, 201, "make another one")
     until(lambda: world.ask("GET", path("apples")).status == 404, "it to be gone", pause=0.5)
     for name, status in (("apples", 404), ("plums", 200), ("pears", 200)):
         equal((name, world.ask("GET", path(name)).status), (name, status), "requests")
@@ -105,7 +117,35 @@ def test_deleted(world):
     back(world)
     until(lambda: all(listed(n) == {"plums", "pears"} for n in "abc"), "all to agree")
     for name in ("plums", "pears"):
-        equal(world.ask("DELETE", crds + "/%s.shop.example.com" % name).status, 200, name)
+        equal(world.ask("DELETE", CRDS + "/%s.shop.example.com" % name).status, 200, name)
+
+
+def test_late(world):
+    """while the local server starts, and does not know its custom resources yet, discovery goes on to have them"""
+    fruits = ("v1", "v2")
+    equal(world.ask("POST", CRDS, crd("apples", *fruits)).status, 201, "apples")
+    until(lambda: all(versions(world, n) == dict.fromkeys(fruits, "Current") for n in "abc"), "them to be known everywhere")
+    seen = []
+
+    def look():
+        answer = world.ask("GET", "/apis", headers={"Accept": V2})
+        if answer.status == 200:
+            seen.append(freshness(answer))
+        return answer.status
+
+    world.sim.kill_server("a")
+    for _ in range(20):
+        look()
+    away(world)
+    world.sim.start_server("a", **{"starts-unready": True, "late-crds": True})
+    until(lambda: len(freshness(world.ask("GET", "/apis", headers={"Accept": V2}, direct=True))) == 0, "the server itself to lack them")
+    for _ in range(100):
+        equal(look(), 200, "while it starts")
+    world.sim.command("a", "ready")
+    until(lambda: look() == 200 and world.proxies["a"].metric(GONE) == 0, "a to be ready")
+    until(lambda: look() == 200 and set(seen[-1].values()) == {"Current"}, "them to be Current")
+    equal({tuple(sorted(s)) for s in seen}, {("v1", "v2")}, "what was there")
+    equal(world.ask("DELETE", CRDS + "/apples.shop.example.com").status, 200, "delete")
 
 
 def test_killed(world):

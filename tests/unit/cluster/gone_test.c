@@ -9,6 +9,15 @@
 
 enum { STEADY_MS = 31000, SOON_MS = 2500 };
 
+/* Clients are shown the document. */
+static bool is_shown(void *arg)
+{
+    struct world *w = arg;
+    char reason[200];
+
+    return cluster_peers_synced(w->cluster, reason, sizeof(reason));
+}
+
 /* Two servers that have been there for a while, and of which one goes, without which CRDs change. */
 static struct kube_server *begin(struct world *w, uint64_t for_ms)
 {
@@ -77,6 +86,12 @@ static void goes_and_returns(void)
     world_end(&w);
 }
 
+static bool all_are(struct world *w, const char *freshness)
+{
+    return strcmp(world_freshness(w, "example.com"), freshness) == 0 &&
+           strcmp(world_freshness(w, "old.io"), freshness) == 0;
+}
+
 /* Who has just come, or come back, may not know yet what there is. */
 static void not_of_anybody(void)
 {
@@ -87,16 +102,84 @@ static void not_of_anybody(void)
     change(&w, b);
     sim_run_ms(w.loop, SOON_MS);
     ok(shows_before(&w), "a peer that has just come is not believed to know them all");
+    ok(all_are(&w, "Stale"), "nor is anybody else: what there is nobody knows");
+    is_str(world_freshness(&w, "apps"), "Current", "what is no custom resource is known");
     sim_run_ms(w.loop, STEADY_MS);
     ok(shows_after(&w), "later it is");
+    is_str(world_freshness(&w, "example.com"), "Current", "and what it has is there");
     kube_stop(b, false);
     sim_run_ms(w.loop, SOON_MS);
     kube_set_apis(b, WORLD_BASE);
     kube_start(b, 0);
     sim_run_ms(w.loop, SOON_MS);
-    ok(world_merged_has(&w, "gadgets"), "nor one that was away, and may have been started again");
+    is_str(world_freshness(&w, "example.com"), "Stale", "nor one that was away, and may have been started again");
     sim_run_ms(w.loop, STEADY_MS);
     ok(!world_merged_has(&w, "gadgets"), "unless it says so for long");
+    world_end(&w);
+}
+
+/* A server that starts alone: nobody else says what vanishes. */
+static void alone(void)
+{
+    struct world w;
+
+    world_init(&w, BEFORE);
+    w.opts.local_failover = w.opts.pulse = true;
+    kube_put_crd(w.store, "widgets.example.com", "example.com", "v1");
+    kube_put_crd(w.store, "things.old.io", "old.io", "v1");
+    world_start(&w);
+    ok(world_ready(&w, 2000) && all_are(&w, "Current"), "ready");
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, 1000);
+    ok(all_are(&w, "Current"), "what was read a second ago may well be so");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(all_are(&w, "Stale") && shows_before(&w), "what was read some seconds ago may be otherwise");
+    kube_set_apis(w.local, WORLD_BASE);
+    kube_fail_check(w.local, "poststarthook/crd-informer-synced");
+    kube_start(w.local, 0);
+    for (unsigned i = 0; i < 200 && all_are(&w, "Stale"); i++)
+        sim_run_ms(w.loop, 10);
+    ok(all_are(&w, "Stale"), "nor do they vanish while it starts");
+    kube_fail_check(w.local, NULL);
+    kube_set_apis(w.local, BEFORE);
+    for (unsigned i = 0; i < 200 && all_are(&w, "Stale"); i++)
+        sim_run_ms(w.loop, 10);
+    ok(all_are(&w, "Current") && shows_before(&w), "and then they are there again");
+    world_end(&w);
+}
+
+static bool is_whole(void *arg)
+{
+    return all_are(arg, "Current");
+}
+
+/* It is not ready as it is read for the first time. */
+static void starts_with_it(bool refused)
+{
+    struct world w;
+    char reason[200];
+
+    world_init(&w, WORLD_BASE);
+    w.opts.local_failover = w.opts.pulse = true;
+    kube_put_crd(w.store, "widgets.example.com", "example.com", "v1");
+    kube_put_crd(w.store, "things.old.io", "old.io", "v1");
+    kube_fail_check(w.local, "poststarthook/crd-informer-synced");
+    if (refused)
+        kube_forbid(w.local, "/apis/apiextensions.k8s.io", 403);
+    world_start(&w);
+    if (refused) {
+        sim_run_ms(w.loop, SOON_MS);
+        ok(!cluster_peers_synced(w.cluster, reason, sizeof(reason)), "what it keeps to itself is awaited");
+        ok(strstr(reason, "custom resources are not known") != NULL, "and that is said: %s", reason);
+    } else {
+        ok(sim_run_until(w.loop, 2000, is_shown, &w) && all_are(&w, "Stale"), "what it has not yet is Stale");
+        sim_run_ms(w.loop, SOON_MS);
+        ok(all_are(&w, "Stale"), "for as long as it has not");
+    }
+    kube_forbid(w.local, NULL, 0);
+    kube_fail_check(w.local, NULL);
+    kube_set_apis(w.local, BEFORE);
+    ok(sim_run_until(w.loop, SOON_MS, is_whole, &w) && is_shown(&w), "ready, it has them");
     world_end(&w);
 }
 
@@ -104,5 +187,8 @@ int main(void)
 {
     goes_and_returns();
     not_of_anybody();
+    alone();
+    starts_with_it(false);
+    starts_with_it(true);
     return tap_end();
 }
