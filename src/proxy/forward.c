@@ -362,6 +362,14 @@ static void note_server_failed(const struct job *j, const struct back_failure_in
     }
 }
 
+/* Nobody takes over what was given up at the local server: that may still answer, however late. */
+static void stay(struct job *j)
+{
+    j->stays = true;
+    job_drop_back(j);
+    forward_local(j);
+}
+
 static void on_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
@@ -382,7 +390,10 @@ static void on_failed(void *arg, const struct back_failure_info *f)
         if (send_elsewhere(j, back_failure_name(f->why), f->why != BACK_FAIL_GIVEN_UP))
             return;
     }
-    refuse_failed(j, f);
+    if (f->why == BACK_FAIL_GIVEN_UP && !j->stays)
+        stay(j);
+    else
+        refuse_failed(j, f);
 }
 
 static const struct back_handler *handler(void)

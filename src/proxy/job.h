@@ -63,7 +63,7 @@ struct job {
     const struct served_peer *peer; /* NULL: local */
     size_t next_candidate, denied;  /* of the candidates; how many of them denied what nobody is known to serve */
     enum job_stage stage;
-    bool local_tried;          /* the local server failed, not given up, before the route went to peers */
+    bool stays, local_tried;   /* the local server: nobody else can answer; it failed before the route went to peers */
     bool peers_starting;       /* a candidate answered that it is only starting */
     bool peers_busy;           /* a candidate was passed over for max_in_flight_per_peer */
     bool unauthorized;         /* a server answered 401: the client gets that if no other server answers */

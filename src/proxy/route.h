@@ -65,10 +65,10 @@ struct route {
     enum route_row row;
     const char *message; /* ROUTE_REFUSE: for the Status */
     const char *reason;  /* 5a: "unreachable", "starting", "failed"; else NULL. Static */
-    bool
-        unserved; /* ROUTE_PEER: nobody is known to serve it, and what the candidates, all live peers, deny is denied */
-    bool untold;  /* with it: one of them has to know who there is, since the Leases are not read here */
-    bool older;   /* newer servers than the local one have it: an answer of the local one gets a Warning */
+    /* ROUTE_PEER: nobody is known to serve it, and what the candidates, all live peers, deny is denied. */
+    bool unserved;
+    bool untold;            /* with it: one of them has to know who there is, since the Leases are not read here */
+    bool older;             /* newer servers than the local one have it: an answer of the local one gets a Warning */
     uint64_t release;       /* 5a, if schemas differ: answers of peers older than this get one; 0: none */
     bool local_miss;        /* the local server's discovery lacks it: to be polled again */
     bool known_resource;    /* some server serves group/version/resource: safe as a metric label */

@@ -289,6 +289,13 @@ void fleet_probe(struct fleet *f)
         f->nodes[i].opts.pulse = true;
 }
 
+bool fleet_knows_all(const struct fleet *f, unsigned node)
+{
+    struct cluster *c = f->nodes[node].cluster;
+
+    return c != NULL && !served_unknown_peer(cluster_served(c));
+}
+
 struct metrics *fleet_metrics(struct fleet *f, unsigned node)
 {
     return f->nodes[node].cluster == NULL ? NULL : f->nodes[node].metrics;

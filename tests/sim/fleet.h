@@ -68,6 +68,8 @@ struct kube_server *fleet_server(struct fleet *f, unsigned node);
 void fleet_probe(struct fleet *f);
 /* Of a node's mvproxy; NULL while it is dead. */
 struct metrics *fleet_metrics(struct fleet *f, unsigned node);
+/* Its mvproxy knows of all peers: it follows the Leases now, which it does not for a moment after their watch broke. */
+bool fleet_knows_all(const struct fleet *f, unsigned node);
 
 /* Milliseconds of virtual time since that is so without a break; 0: it is not so. */
 uint64_t fleet_server_up(const struct fleet *f, unsigned node);

@@ -245,7 +245,7 @@ static bool others_know(struct schedule *s, const struct fleet_answer *a)
     for (unsigned i = 0; i < s->nodes; i++) {
         if (i == a->node)
             continue;
-        if (!takes_over(s, a->node, i, bound) || !s->met[i][a->node])
+        if (!takes_over(s, a->node, i, bound) || !s->met[i][a->node] || !fleet_knows_all(s->fleet, i))
             return false;
         for (unsigned j = 0; j < s->nodes; j++)
             if (j != i && j != a->node && (!s->met[i][j] || in_touch(s, i, j) <= bound))
