@@ -294,7 +294,8 @@ def test_form(world):
 
 def test_healthy(world):
     """a healthy installation has no mark: before it is started, while it runs, and as JSON"""
-    until(lambda: ctl(world, [])[0] == 0, "the process to have read its peer, which the faults before have restarted")
+    until(lambda: ctl(world, [])[0] == 0, "the process to have read its peer, which the faults before have restarted, and the ConfigMap, once a minute",
+          patience=150)
     for status, text in (before(world, {}), ctl(world, [])):
         equal((status, marks(world, text)), (0, ""), text)
         check("Everything is well" in text and "\u221a" in text, text)

@@ -120,7 +120,7 @@ def test_early_answers(world):
     def work():
         http2 = Http2(world, "guest")
         for _ in range(FRAMES // 2 // 40):
-            http2.await_each(http2.open(40, head, 0), (rawh2.HEADERS,))
+            http2.await_each(http2.open(40, head, 0), (rawh2.RST_STREAM,))  # 0.1 s after the answer
         http2.client.close()
 
     together(2, work)

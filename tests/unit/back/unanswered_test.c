@@ -45,7 +45,7 @@ static void over_http1(void)
     settle(k.loop);
     give_up(&k);
     ok(call_is(&get, GAVE_UP), "what only reads");
-    ok(strcmp(get.failure.text, "its etcd is away") == 0 && get.failure.request_sent,
+    ok(strcmp(get.failure_text, "its etcd is away") == 0 && get.failure.request_sent,
        "for that reason, and it was sent");
     ok(conn_closed(with(&k, "/get")), "its connection ends");
     conn_say(with(&k, "/half"), " OK\r\nContent-Length: 2\r\n\r\nok");

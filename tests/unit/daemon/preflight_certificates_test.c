@@ -235,7 +235,7 @@ static void unreadable(void)
     struct config *c;
     struct buf out;
     char want[1024];
-    int wrong;
+    int wrong = -1;
     pid_t child;
 
     if (geteuid() != 0) {
