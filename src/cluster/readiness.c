@@ -80,8 +80,8 @@ static bool fails(const struct fetch_result *f, const struct slice *lines, size_
 static bool etcd_fails(const struct fetch_result *f)
 {
     static const struct slice lines[] = {
-        {"[-]etcd ", sizeof("[-]etcd ") - 1},
-        {"[-]etcd-readiness ", sizeof("[-]etcd-readiness ") - 1},
+        SLICE_LIT("[-]etcd "),
+        SLICE_LIT("[-]etcd-readiness "),
     };
 
     return fails(f, lines, sizeof(lines) / sizeof(lines[0]));
@@ -91,10 +91,9 @@ static bool etcd_fails(const struct fetch_result *f)
 static bool is_loading(const struct fetch_result *f)
 {
     static const struct slice lines[] = {
-        {"[-]informer-sync ", sizeof("[-]informer-sync ") - 1},
-        {"[-]poststarthook/generic-apiserver-start-informers ",
-         sizeof("[-]poststarthook/generic-apiserver-start-informers ") - 1},
-        {"[-]poststarthook/rbac/bootstrap-roles ", sizeof("[-]poststarthook/rbac/bootstrap-roles ") - 1},
+        SLICE_LIT("[-]informer-sync "),
+        SLICE_LIT("[-]poststarthook/generic-apiserver-start-informers "),
+        SLICE_LIT("[-]poststarthook/rbac/bootstrap-roles "),
     };
 
     return fails(f, lines, sizeof(lines) / sizeof(lines[0]));

@@ -193,8 +193,7 @@ static bool is_of_another_program(const struct job *j)
 /* Or what a peer's mvproxy looks for twice a second (cluster/pulse.h). */
 static bool asks_how_it_is(const struct job *j)
 {
-    static const struct slice names[] = {
-        {"/readyz", sizeof("/readyz") - 1}, {"/livez", sizeof("/livez") - 1}, {"/healthz", sizeof("/healthz") - 1}};
+    static const struct slice names[] = {SLICE_LIT("/readyz"), SLICE_LIT("/livez"), SLICE_LIT("/healthz")};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (slice_has_prefix(j->info.path, names[i]))
