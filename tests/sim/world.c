@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/metric.h"
+#include "cluster/api.h"
 #include "cluster/cluster_view.h"
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
@@ -22,16 +23,16 @@ struct origin *world_origin(struct back *b, const char *name, const char *host)
                                                .tls_no_cert = (struct tls_ctx *)(void *)&no_cert});
 }
 
+static const char *const masters[] = {"system:masters", NULL};
+
 struct cluster_opts world_opts(const char *hostname, struct origin *local)
 {
-    static const char *const groups[] = {"system:masters", NULL};
-
     return (struct cluster_opts){
         .peers_enabled = true,
         .hostname = hostname,
         .local = local,
         .user = "system:apiserver",
-        .groups = groups,
+        .groups = masters,
         .peer_tls_cert = (struct tls_ctx *)(void *)&cert,
         .peer_tls_no_cert = (struct tls_ctx *)(void *)&no_cert,
         .refresh_interval_ms = 30000,
@@ -53,6 +54,18 @@ void world_init(struct world *w, const char *apis)
     w->origin = world_origin(w->back, "local", "10.0.0.1");
     w->opts = world_opts("cp-a", w->origin);
     kube_start(w->local, 0);
+}
+
+void world_without_lease(struct world *w, unsigned minor)
+{
+    kube_stop(w->local, true);
+    kube_sim(w->local)->fault = SIM_FINE;
+    kube_set_minor(w->local, minor);
+}
+
+struct api *world_api(const struct world *w, struct origin *local)
+{
+    return api_new(w->loop, w->back, local, &(struct api_identity){.user = "system:apiserver", .groups = masters});
 }
 
 void world_start(struct world *w)

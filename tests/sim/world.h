@@ -28,6 +28,10 @@ struct cluster_opts world_opts(const char *hostname, struct origin *local);
 
 /* The local server, at 10.0.0.1:6443, serves these APIs and publishes its Lease. */
 void world_init(struct world *w, const char *apis);
+/* Before world_start(): the local server has this minor version, and has published no Lease of its identity. */
+void world_without_lease(struct world *w, unsigned minor);
+/* Asks `local` as an API server does; the caller's. */
+struct api *world_api(const struct world *w, struct origin *local);
 void world_start(struct world *w); /* makes the cluster with w->opts */
 void world_end(struct world *w);   /* checks that nothing is left open */
 /* A further server, started. */

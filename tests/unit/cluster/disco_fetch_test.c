@@ -157,12 +157,9 @@ static unsigned asked(struct story *s, const char *path)
 
 static void begin(struct story *s)
 {
-    static const char *const groups[] = {"system:masters", NULL};
-
     memset(s, 0, sizeof(*s));
     world_init(&s->w, WORLD_BASE);
-    s->api = api_new(s->w.loop, s->w.back, s->w.origin,
-                     &(struct api_identity){.user = "system:apiserver", .groups = groups});
+    s->api = world_api(&s->w, s->w.origin);
     s->sim = sim_server_new(s->w.back, s->w.loop, "10.0.0.9:6443", serve, s);
     s->sim->gone = gone;
     s->origin = world_origin(s->w.back, "other", "10.0.0.9");

@@ -39,15 +39,10 @@ static bool nobody(void *arg, struct slice id)
 
 static void begin(struct story *s)
 {
-    static const char *const groups[] = {"system:masters", NULL};
-
     memset(s, 0, sizeof(*s));
     world_init(&s->w, WORLD_BASE);
-    kube_stop(s->w.local, true);
-    kube_sim(s->w.local)->fault = SIM_FINE;
-    kube_set_minor(s->w.local, 24);
-    s->api = api_new(s->w.loop, s->w.back, s->w.origin,
-                     &(struct api_identity){.user = "system:apiserver", .groups = groups});
+    world_without_lease(&s->w, 24);
+    s->api = world_api(&s->w, s->w.origin);
     cluster_metrics_init(&s->metrics, s->w.metrics);
     s->identity = identity_new(&(struct identity_opts){.api = s->api,
                                                        .id = kube_id(s->w.local),

@@ -30,9 +30,7 @@ static void begin(struct story *s, unsigned minor, enum identity_mode mode)
     memset(s, 0, sizeof(*s));
     s->arena = arena_new(ARENA);
     world_init(&s->w, WORLD_BASE);
-    kube_stop(s->w.local, true);
-    kube_sim(s->w.local)->fault = SIM_FINE;
-    kube_set_minor(s->w.local, minor);
+    world_without_lease(&s->w, minor);
     s->id = kube_id(s->w.local);
     s->w.opts.identity = mode;
     s->w.opts.advertise = ADDRESS;

@@ -96,9 +96,6 @@ static const struct informer_handler handler = {
 
 static void start(struct recorder *r, const struct answer *answers, size_t n, unsigned page)
 {
-    static const char *const groups[] = {"system:masters", NULL};
-    const struct api_identity who = {.user = "system:apiserver", .groups = groups};
-
     memset(r, 0, sizeof(*r));
     world_init(&r->w, WORLD_BASE);
     r->answers = answers;
@@ -106,7 +103,7 @@ static void start(struct recorder *r, const struct answer *answers, size_t n, un
     r->sim = sim_server_new(r->w.back, r->w.loop, "10.0.0.9:6443", serve, r);
     r->origin = world_origin(r->w.back, "local", "10.0.0.9");
     r->objects = strmap_new();
-    r->api = api_new(r->w.loop, r->w.back, r->origin, &who);
+    r->api = world_api(&r->w, r->origin);
     r->informer = informer_new(&(struct informer_opts){.api = r->api,
                                                        .name = "things",
                                                        .path = "/apis/x/v1/things",

@@ -91,8 +91,6 @@ static void del(struct recorder *r, int i)
 
 static void start(struct recorder *r, uint64_t silence_ms)
 {
-    static const char *const groups[] = {"system:masters", NULL};
-    struct api_identity who = {.user = "system:apiserver", .groups = groups};
     struct informer_opts o = {.name = "apiservices",
                               .path = "/apis/apiregistration.k8s.io/v1/apiservices",
                               .list_ceiling = 1 << 20,
@@ -104,7 +102,7 @@ static void start(struct recorder *r, uint64_t silence_ms)
     put(r, 1);
     put(r, 2);
     r->objects = strmap_new();
-    r->api = api_new(r->w.loop, r->w.back, r->w.origin, &who);
+    r->api = world_api(&r->w, r->w.origin);
     o.api = r->api;
     r->informer = informer_new(&o, &handler, r);
     if (r->objects == NULL || r->informer == NULL)

@@ -58,17 +58,12 @@ static void on_left(void *arg)
 
 static void prepare(struct story *s, unsigned minor)
 {
-    static const char *const groups[] = {"system:masters", NULL};
-
     memset(s, 0, sizeof(*s));
     s->arena = arena_new(ARENA);
     world_init(&s->w, WORLD_BASE);
-    kube_stop(s->w.local, true);
-    kube_sim(s->w.local)->fault = SIM_FINE;
-    kube_set_minor(s->w.local, minor);
+    world_without_lease(&s->w, minor);
     s->id = kube_id(s->w.local);
-    s->api = api_new(s->w.loop, s->w.back, s->w.origin,
-                     &(struct api_identity){.user = "system:apiserver", .groups = groups});
+    s->api = world_api(&s->w, s->w.origin);
     cluster_metrics_init(&s->metrics, s->w.metrics);
 }
 

@@ -46,9 +46,7 @@ static void begin(struct story *s, enum identity_mode mode, unsigned minor)
     s->w.opts.identity = mode;
     s->w.opts.advertise = "10.0.0.1:6443";
     s->w.opts.annotate = true;
-    kube_stop(s->w.local, true);
-    kube_sim(s->w.local)->fault = SIM_FINE;
-    kube_set_minor(s->w.local, minor);
+    world_without_lease(&s->w, minor);
     if (minor >= 26)
         kube_start(s->w.local, 0);
     s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
