@@ -56,7 +56,7 @@ struct back_handler {
     void (*on_head)(void *arg, const struct http_head *head, struct http_body body);
     void (*on_body)(void *arg, struct slice data); /* valid during the call; all of it is taken */
     void (*on_end)(void *arg, const struct http_head *trailers);
-    void (*on_writable)(void *arg); /* back_congested() is false now; also the first time the body can be written */
+    void (*on_writable)(void *arg); /* no more congested, or the first time the body can be written. Cancels nothing */
     void (*on_failed)(void *arg, const struct back_failure_info *info);
     /* 101: the stream is the owner's (stream_set_owner at once), unread bytes wait in it. NULL: 101 is a failure. */
     void (*on_upgraded)(void *arg, const struct http_head *head, struct stream *s);

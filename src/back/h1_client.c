@@ -382,6 +382,7 @@ static bool final_head(struct h1_client *c)
     request_responded(r);
     if (!r->body_open)
         request_open_body(r);
+    must_hold(c->request == r); /* on_writable() ends no request, nor does writing */
     if (!is_drained(c) && body_waits(c))
         look_later(c);
     if (r->paused)
