@@ -49,13 +49,17 @@ bool hop_connection_has(const struct http_head *head, struct slice option)
     return lists(head, HTTP_CONNECTION, option);
 }
 
-/* HTTP itself, or TLS below it: in a tunnel of these a client would write requests that nobody checks. */
+/*
+ * HTTP itself, or TLS below it, of whatever version or draft (HTTP/2.0, h2c-14): in a tunnel of these a client would
+ * write requests that nobody checks.
+ */
 static bool carries_requests(struct slice protocol)
 {
     static const struct slice names[] = {SLICE_LIT("h2c"), SLICE_LIT("h2"), SLICE_LIT("h3"), SLICE_LIT("HTTP"),
                                          SLICE_LIT("TLS")};
 
     protocol = slice_of(protocol.p, slice_index(protocol, '/'));
+    protocol = slice_of(protocol.p, slice_index(protocol, '-'));
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (slice_ieq(slice_trim(protocol), names[i]))
             return true;
