@@ -75,7 +75,10 @@ static bool is_prefix(const char *what)
 /*
  * The ConfigMap only ever grows, so such a header may be one that no server believes any more, or one that servers
  * believe: nobody can tell. Whoever removes it from what clients send is safe either way, unless it means something
- * else: who may write the ConfigMap would have Impersonate-* removed, and impersonators act as themselves.
+ * else: who may write the ConfigMap would have Impersonate-* removed, and impersonators act as themselves; or cookies,
+ * and nobody comes to what is behind a Service's proxy. (kube-apiserver believes, and removes, what its flags name and
+ * never asks the ConfigMap; aggregated API servers do, and remove each of these words.) So all is removed but what is
+ * known to be of use: to ask for a plausible name (X-...) instead would let through what servers may believe.
  */
 static bool agree_on_more(struct comparison *c, const char *what, struct slice name)
 {
@@ -89,6 +92,9 @@ static bool agree_on_more(struct comparison *c, const char *what, struct slice n
                        name.p);
     if (is == USER_NAME_GENERAL)
         return err_set(c->why, "%s: API servers name %.*s, too general to be removed if it is not configured here",
+                       what, n, name.p);
+    if (user_name_is_used(name, is_prefix(what)))
+        return err_set(c->why, "%s: API servers name %.*s, which clients send for another purpose and is not removed",
                        what, n, name.p);
     if (!err_is_set(&c->more))
         (void)err_set(&c->more, "%s: %.*s is not configured here", what, n, name.p);
@@ -287,7 +293,8 @@ static bool copy_words(struct json_object *data, const char *what, struct arena 
 
     *n = 0;
     for (size_t i = 0; good && i < w.n; i++) {
-        if (user_name_judge(word(&w, i), is_prefix(what)) != USER_NAME_FINE)
+        if (user_name_judge(word(&w, i), is_prefix(what)) != USER_NAME_FINE ||
+            user_name_is_used(word(&w, i), is_prefix(what)))
             continue;
         copy[*n] = arena_copy(a, word(&w, i));
         good = copy[(*n)++].p != NULL;

@@ -37,16 +37,16 @@ enum request_header_verdict {
 /*
  * DIFFERS: no server knows a header that we send (users with certificates would be unknown there), or we accept a front
  * proxy or a CA of front proxies that no server accepts, or the servers name a header that we do not remove (`fixed`,
- * user_name_judge()), or too many. Other entries that only one side has are no difference, so that both sides can be
- * changed one after the other. CAs of clients differ if the two sides have none in common: then all users accepted here
- * would be unknown there. *why is set unless they agree.
+ * user_name_judge(), user_name_is_used()), or too many. Other entries that only one side has are no difference, so that
+ * both sides can be changed one after the other. CAs of clients differ if the two sides have none in common: then all
+ * users accepted here would be unknown there. *why is set unless they agree.
  */
 enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
                                                    struct err *why);
 /*
  * The headers that the ConfigMap names. They must be removed from requests as well: if servers accept one that is not
- * configured here, clients could assert an identity in it. Without those that user_name_judge() is against: they would
- * take away what means something else. False when out of memory or if it cannot be read.
+ * configured here, clients could assert an identity in it. Without those that user_name_judge() is against, or that are
+ * in use: they would take away what means something else. False when out of memory or if it cannot be read.
  */
 MEM_CHECK bool request_header_named(struct slice configmap, struct arena *a, struct user_headers *out);
 

@@ -102,6 +102,73 @@ enum user_name user_name_judge(struct slice name, bool prefix)
     return prefix && (name.n < PREFIX_MIN || fold(name.p[name.n - 1]) != '-') ? USER_NAME_GENERAL : USER_NAME_FINE;
 }
 
+/*
+ * What IANA's registry has for requests, and what browsers, proxies, kubectl and its streams send, also through the
+ * proxy of a Service or Pod. Families end in "-".
+ */
+bool user_name_is_used(struct slice name, bool prefix)
+{
+    static const char *const used[] = {"Accept-",
+                                       "Access-Control-",
+                                       "Baggage",
+                                       "CDN-Loop",
+                                       "Content-",
+                                       "Cookie",
+                                       "DNT",
+                                       "DPoP",
+                                       "Early-Data",
+                                       "Forwarded",
+                                       "From",
+                                       "Grpc-",
+                                       "HTTP2-Settings",
+                                       "Idempotency-Key",
+                                       "If-",
+                                       "Kubectl-",
+                                       "Last-Event-ID",
+                                       "Max-Forwards",
+                                       "Origin",
+                                       "Pragma",
+                                       "Prefer",
+                                       "Priority",
+                                       "Proxy-",
+                                       "Range",
+                                       "Referer",
+                                       "Sec-",
+                                       "Signature",
+                                       "Signature-Input",
+                                       "Traceparent",
+                                       "Tracestate",
+                                       "Upgrade-Insecure-Requests",
+                                       "Via",
+                                       "Warning",
+                                       "X-Api-Key",
+                                       "X-Auth-Token",
+                                       "X-B3-",
+                                       "X-Csrf-Token",
+                                       "X-CsrfToken",
+                                       "X-Forwarded-For",
+                                       "X-Forwarded-Host",
+                                       "X-Forwarded-Port",
+                                       "X-Forwarded-Prefix",
+                                       "X-Forwarded-Proto",
+                                       "X-Forwarded-Uri",
+                                       "X-HTTP-Method-Override",
+                                       "X-Real-IP",
+                                       "X-Request-ID",
+                                       "X-Requested-With",
+                                       "X-Stream-Protocol-Version",
+                                       "X-XSRF-Token"};
+
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
+        struct slice u = slice_str(used[i]);
+        bool family = u.p[u.n - 1] == '-';
+
+        if (folded_eq(name, u) || (family && folded_prefix(name, u)) || (prefix && folded_prefix(u, name)))
+            return true;
+    }
+    return false;
+}
+
 static bool same_names(const struct slice *a, size_t n_a, const struct slice *b, size_t n_b)
 {
     bool same = n_a == n_b;

@@ -68,6 +68,8 @@ enum user_name {
     USER_NAME_GENERAL,  /* a prefix that takes in headers which have nothing to do with each other */
 };
 enum user_name user_name_judge(struct slice name, bool prefix);
+/* Whether clients in general send headers of this name, or some with this prefix, for another purpose. As above. */
+bool user_name_is_used(struct slice name, bool prefix);
 /* Whether both have the same names in the same order. */
 bool user_headers_same(const struct user_headers *a, const struct user_headers *b);
 /* Whether this header marks a request that a peer sent on: one of the two names, with the value "true". */

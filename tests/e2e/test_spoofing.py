@@ -136,22 +136,24 @@ def test_names_of_the_servers(world):
 
 
 def test_names_that_are_no_identities(world):
-    """who may write that ConfigMap takes away nobody's Impersonate-*, nor the half of all headers"""
+    """who may write that ConfigMap takes away nobody's Impersonate-* or Cookie, nor the half of all headers"""
     proxy, refused = world.proxies["a"], "API servers believe other front proxies"
     fewer = dict(NAMES, **{"requestheader-uid-headers": []})  # not as before, so that the ConfigMap is read
-    for groups, prefixes in (("Impersonate-User", "X-More-"), ("impersonate_user", "X-More-"), ("X-Teams", "Impersonate-"), ("X-Teams", "I"), ("X-Teams", "X-")):
+    for groups, prefixes in (("Impersonate-User", "X-More-"), ("impersonate_user", "X-More-"), ("X-Teams", "Impersonate-"), ("X-Teams", "I"), ("X-Teams", "X-"),
+                             ("Cookie", "X-More-"), ("x_requested_with", "X-More-"), ("X-Teams", "X-Requested-")):
         world.sim.put(MAP, named(world, '["X-Remote-Group", "X-Teams", "%s"]' % groups, '["X-Remote-Extra-", "%s", "X-Kube-Extra-"]' % prefixes))
         mark = proxy.reload(fewer)
         proxy.await_log(refused, since=mark)
         status, text = proxy.get("/readyz?verbose")
         check(status == 500 and "requestheader" in text, groups, prefixes, status, text)
-        sent = {"Impersonate-User": "bob", "Impersonate-Group": "dev", "X-Requested-With": "kubectl", "X-Kube-Extra-Scopes": "forged"}
+        sent = {"Impersonate-User": "bob", "Impersonate-Group": "dev", "X-Requested-With": "kubectl", "Cookie": "a=biscuit",
+                "X-Kube-Extra-Scopes": "forged"}
         mark = world.sim.mark()
         who = world.ask("POST", WHO, REVIEW, user="admin", headers=sent).json()["status"]["userInfo"]
         equal(who["username"], "bob", "with %s and %s" % (groups, prefixes))
         check("dev" in who["groups"] and "system:masters" not in who["groups"], who)
         record = [r for r in world.sim.requests(since=mark) if r["path"] == WHO][-1]
-        check("kubectl" in repr(record) and "forged" not in repr(record), "what went on:", record)
+        check("kubectl" in repr(record) and "biscuit" in repr(record) and "forged" not in repr(record), "what went on:", record)
     equal(proxy.metric("mvproxy_back_requests_withheld_total") or 0, 0, "nothing is withheld")
     world.sim.delete(MAP, "extension-apiserver-authentication", "kube-system")
     mark = proxy.reload(NAMES)

@@ -72,6 +72,11 @@ static void compared(void)
          CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
         {"a prefix that covers those", MAP(ONE_CA, NAMES, USER, GROUP, "[\\\"X-Remote-Extra-\\\",\\\"Imp\\\"]", ""),
          &usual, one, CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"a cookie as a group", MAP(ONE_CA, NAMES, USER, "[\\\"X-Remote-Group\\\",\\\"Cookie\\\"]", EXTRA, ""), &usual,
+         one, CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
+        {"a prefix that covers what streams need",
+         MAP(ONE_CA, NAMES, USER, GROUP, "[\\\"X-Remote-Extra-\\\",\\\"X-Stream-\\\"]", ""), &usual, one,
+         CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
         {"a prefix of everything", MAP(ONE_CA, NAMES, USER, GROUP, "[\\\"X-Remote-Extra-\\\",\\\"X-\\\"]", ""), &usual,
          one, CERT("AAAABBBB"), REQUEST_HEADER_DIFFERS},
         {"which is configured", MAP(ONE_CA, NAMES, USER, GROUP, "[\\\"X-Remote-Extra-\\\",\\\"X-\\\"]", ""), &general,
@@ -134,9 +139,9 @@ static void named(void)
 {
     char many[8192] =
         "{\"data\":{\"requestheader-client-ca-file\":\"x\",\"requestheader-username-headers\":\"[\\\"X-Remote-User\\\"";
-    static const char *const kept[] = {"Impersonate-User",    "Impersonate-Group", "impersonate_uid",
-                                       "Impersonate-Extra-a", "Sec-WebSocket-Key", "X-Requested-With",
-                                       "Accept-Language"};
+    static const char *const kept[] = {
+        "Impersonate-User", "Impersonate-Group", "impersonate_uid", "Impersonate-Extra-a",      "Sec-WebSocket-Key",
+        "X-Requested-With", "Accept-Language",   "cookie",          "X-Stream-Protocol-Version"};
     const struct request_header ours = {.headers = user_headers_default()};
     struct arena *a = arena_new(1 << 20);
     struct user_headers h = {0};
@@ -152,11 +157,12 @@ static void named(void)
        "each of it");
     ok(!user_header_is_identity(&h, SLICE_LIT("Accept")), "and no other, whatever prefix is empty");
     ok(request_header_named(
-           slice_str(MAP(ONE_CA, NAMES, "[\\\"Impersonate-User\\\",\\\"X-Login\\\"]",
-                         "[\\\"IMPERSONATE_GROUP\\\",\\\"Sec-WebSocket-Key\\\"]",
-                         "[\\\"I\\\",\\\"Impersonate-\\\",\\\"impersonate-Extra-\\\",\\\"Sec-\\\",\\\"X-"
-                         "\\\",\\\"Accept\\\",\\\"X-Kube-Extra-\\\"]",
-                         ",\"requestheader-uid-headers\":\"[\\\"impersonate-uid\\\"]\"")),
+           slice_str(
+               MAP(ONE_CA, NAMES, "[\\\"Impersonate-User\\\",\\\"X-Login\\\"]",
+                   "[\\\"IMPERSONATE_GROUP\\\",\\\"Sec-WebSocket-Key\\\",\\\"Cookie\\\"]",
+                   "[\\\"X-Stream-\\\",\\\"I\\\",\\\"Impersonate-\\\",\\\"impersonate-Extra-\\\",\\\"Sec-\\\",\\\"X-"
+                   "\\\",\\\"Accept\\\",\\\"X-Kube-Extra-\\\"]",
+                   ",\"requestheader-uid-headers\":\"[\\\"impersonate-uid\\\"]\"")),
            a, &h),
        "so is what means something else");
     for (size_t i = 0; i < ROWS(kept); i++)

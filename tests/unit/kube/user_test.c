@@ -346,9 +346,44 @@ static void test_names(void)
     }
 }
 
+/* What is in general use for something else, and not removed because a ConfigMap names it. */
+static void test_used(void)
+{
+    static const struct {
+        const char *name;
+        bool as_name, as_prefix;
+    } rows[] = {
+        {"Cookie", true, true},
+        {"cookie", true, true},
+        {"Cookies", false, false},
+        {"accept_language", true, true},
+        {"Accept-", true, true},
+        {"Acceptable", false, false},
+        {"Acc", false, true},
+        {"X-Stream-Protocol-Version", true, true},
+        {"X-Stream-", false, true},
+        {"x_stream_", false, true},
+        {"Kubectl-Session", true, true},
+        {"sec_websocket_key", true, true},
+        {"X-Forwarded-", false, true},
+        {"X-Forwarded-User", false, false},
+        {"X-Forwarded-Host", true, true},
+        {"X-Real-Ip-Extra-", false, false},
+        {"X-Remote-Extra-", false, false},
+        {"X-Login", false, false},
+        {"Remote-User", false, false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        ok(user_name_is_used(slice_str(rows[i].name), false) == rows[i].as_name, "a header %s", rows[i].name);
+        ok(user_name_is_used(slice_str(rows[i].name), true) == rows[i].as_prefix, "a prefix %s", rows[i].name);
+    }
+}
+
 int main(void)
 {
     test_names();
+    test_used();
     test_standard();
     struct arena *a = arena_new(1 << 20);
 
