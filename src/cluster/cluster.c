@@ -498,6 +498,13 @@ bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms)
     return readiness_was_loading(c->readiness, sent_ms);
 }
 
+bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms)
+{
+    const struct server *s = find_server(c, peer_id);
+
+    return s != NULL && pulse_was_loading(s->pulse, sent_ms);
+}
+
 void cluster_local_failed(struct cluster *c, bool unreachable)
 {
     if (unreachable)

@@ -113,6 +113,8 @@ enum readiness_state cluster_local_state(const struct cluster *c);
 /* Whether the local server may have refused a client (401, 403) whom it will allow, because it has only just started:
  * readiness_was_loading(). `sent_ms`: when the request was sent, by the loop's clock. */
 bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms);
+/* The same of a peer without an mvproxy: pulse_was_loading(). */
+bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms);
 /* Whether requests for resources can be answered without the local server: local-failover is on, and some live peer,
  * not an outlier, has told its discovery. */
 bool cluster_peers_answer(const struct cluster *c);

@@ -8,11 +8,12 @@
 #include "base/log.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
+#include "kube/readyz.h"
 #include "kube/server_id.h"
 #include "kube/user.h"
 #include "net/loop.h"
 
-enum { ANSWER_BYTES = 64 << 10, JITTER_PERCENT = 10 };
+enum { ANSWER_BYTES = 64 << 10, READYZ_BYTES = 256 << 10, JITTER_PERCENT = 10 };
 
 enum failure { FAILURE_UNREACHED, FAILURE_LATE, FAILURE_REFUSED };
 
@@ -31,6 +32,9 @@ struct pulse {
     uint64_t seen_ms;   /* when the youngest request was sent that is known to have been answered; 0: none */
     bool early;         /* the timer is set for the sake of what others know */
     bool repeated;      /* the probe under way took the place of one without an answer */
+    bool loading;       /* a peer that may deny what it will allow a moment later */
+    uint64_t loaded_ms; /* when that ended */
+    struct fetch *readyz;
     struct version says;
     bool hop;
     char hop_id[SERVER_ID_BYTES];
@@ -65,6 +69,7 @@ static void unreachable(struct pulse *p, const struct err *why, enum failure kin
         p->failure_since_ms = p->failed_ms;
     p->failure = *why;
     p->kind = kind;
+    p->loading |= p->o.peer && kind != FAILURE_REFUSED; /* whoever answers next may be a new process */
     set_state(p, PULSE_UNREACHABLE, false);
 }
 
@@ -85,6 +90,51 @@ static void take_mvproxy(struct pulse *p, const struct http_head *head)
         p->mvproxy[f->value.n] = '\0';
     }
 }
+
+/* ---- whether a peer has read who may do what ---- */
+
+static void end_loading(struct pulse *p)
+{
+    p->loading = false;
+    p->loaded_ms = loop_now_ms(p->loop);
+}
+
+/* Refused, it may be by what it has not read, or for ever. */
+static void on_readyz(void *arg, const struct fetch_result *r)
+{
+    struct pulse *p = arg;
+    bool told = r->ok && r->head->status != 401 && r->head->status != 403;
+    bool long_ago = loop_now_ms(p->loop) - p->since_ms >= PULSE_LOADING_MS;
+
+    p->readyz = NULL;
+    if (told ? r->head->status < 500 || !readyz_is_loading(r->body) : long_ago)
+        end_loading(p);
+}
+
+static void ask_readyz(struct pulse *p)
+{
+    const struct api_request g = {
+        .origin = p->origin,
+        .peer = true,
+        .probe = true,
+        .target = SLICE_LIT("/readyz"),
+        .accept = SLICE_LIT("text/plain"),
+        .ceiling = READYZ_BYTES,
+        .timeout_ms = PULSE_TIMEOUT_MS,
+    };
+
+    if (p->hop) /* its mvproxy tells us */
+        end_loading(p);
+    else if (p->readyz == NULL)
+        p->readyz = api_send(p->o.api, &g, on_readyz, p); /* out of memory: with the next probe */
+}
+
+bool pulse_was_loading(const struct pulse *p, uint64_t sent_ms)
+{
+    return p != NULL && p->origin != NULL && (p->loading || p->loaded_ms > sent_ms);
+}
+
+/* ---- probes ---- */
 
 static void answered(struct pulse *p, const struct fetch_result *r)
 {
@@ -108,6 +158,8 @@ static void answered(struct pulse *p, const struct fetch_result *r)
         p->says = says;
     }
     set_state(p, PULSE_ANSWERS, other);
+    if (p->loading)
+        ask_readyz(p);
 }
 
 static void on_answer(void *arg, const struct fetch_result *r)
@@ -172,6 +224,7 @@ struct pulse *pulse_new(const struct pulse_opts *o)
 static void rest(struct pulse *p)
 {
     fetch_cancel(&p->fetch);
+    fetch_cancel(&p->readyz);
     p->early = p->repeated = false;
     if (p->timer != NULL)
         loop_timer_cancel(p->timer);
@@ -198,7 +251,8 @@ void pulse_set_origin(struct pulse *p, struct origin *o)
     rest(p);
     if (!same_place) {
         p->state = PULSE_UNKNOWN;
-        p->seen_ms = p->heard_ms = 0;
+        p->seen_ms = p->heard_ms = p->loaded_ms = 0;
+        p->loading = p->o.peer;
         err_clear(&p->failure);
     }
     if (o == NULL)

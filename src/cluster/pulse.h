@@ -8,6 +8,9 @@
  * seems: its connections are in doubt, and as a peer it is tried last until a byte comes (origin_suspect()). Any other
  * failure of a probe means nothing for where requests go.
  *
+ * A peer without an mvproxy that has just come, or come back, denies what it will allow a moment later, as a local
+ * server does. So with each probe that it answers its /readyz is asked as well, until that no longer says so.
+ *
  *   UNKNOWN ──an answer──► ANSWERS ──no answer, or 5xx──► UNREACHABLE ──an answer──► ANSWERS
  */
 #ifndef MVPROXY_CLUSTER_PULSE_H
@@ -27,6 +30,9 @@ struct pulse;
 enum { PULSE_INTERVAL_MS = 500, PULSE_TIMEOUT_MS = 1400, PULSE_SERVERS = 10, PULSE_MVPROXY_BYTES = 32 };
 /* So long after the beginning of the last probe there is another one because others know better. */
 enum { PULSE_EARLY_MS = 100 };
+/* So long after a peer has come back its denials count, whatever is the matter with its /readyz: it may be refused,
+ * too. */
+enum { PULSE_LOADING_MS = 10000 };
 
 enum pulse_state { PULSE_UNKNOWN, PULSE_ANSWERS, PULSE_UNREACHABLE };
 
@@ -54,6 +60,12 @@ void pulse_set_origin(struct pulse *p, struct origin *o);
 void pulse_answered(struct pulse *p, uint64_t sent_ms);
 /* A request failed: if it ANSWERS, or could not be reached and has been since, it is probed early. */
 void pulse_doubt(struct pulse *p);
+/*
+ * Whether it is a peer that may not have read yet who may do what when a request was sent (`sent_ms`, by the loop's
+ * clock): it is new or was away, and its /readyz has not been good since, or named another check only. Never one behind
+ * an mvproxy, which knows better. p NULL: no.
+ */
+bool pulse_was_loading(const struct pulse *p, uint64_t sent_ms);
 
 /* Fills *out; texts are valid until the loop goes on. p NULL: UNKNOWN. */
 struct pulse_view {

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
+#include "kube/readyz.h"
 #include "net/loop.h"
 
 #include <stdlib.h>
@@ -65,49 +66,15 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
         r->changed(r->arg);
 }
 
-/* The names are kube-apiserver's, and a line that begins so is only in answers that are not good. */
-static bool fails(const struct fetch_result *f, const struct slice *lines, size_t n)
-{
-    struct slice rest = f->body, line;
-
-    while (slice_split(&rest, '\n', &line))
-        for (size_t i = 0; i < n; i++)
-            if (slice_has_prefix(line, lines[i]))
-                return true;
-    return false;
-}
-
-static bool etcd_fails(const struct fetch_result *f)
-{
-    static const struct slice lines[] = {
-        SLICE_LIT("[-]etcd "),
-        SLICE_LIT("[-]etcd-readiness "),
-    };
-
-    return fails(f, lines, sizeof(lines) / sizeof(lines[0]));
-}
-
-/* What it judges clients by is not read yet, or RBAC's own roles are not written. Other checks may fail for ever. */
-static bool is_loading(const struct fetch_result *f)
-{
-    static const struct slice lines[] = {
-        SLICE_LIT("[-]informer-sync "),
-        SLICE_LIT("[-]poststarthook/generic-apiserver-start-informers "),
-        SLICE_LIT("[-]poststarthook/rbac/bootstrap-roles "),
-    };
-
-    return fails(f, lines, sizeof(lines) / sizeof(lines[0]));
-}
-
 static const char *why_starting(const struct fetch_result *f)
 {
-    return etcd_fails(f) ? "its /readyz says that its etcd fails" : "its /readyz has not been good yet";
+    return readyz_etcd_fails(f->body) ? "its /readyz says that its etcd fails" : "its /readyz has not been good yet";
 }
 
 /* It is no more ready, and what it has been asked waits there with its etcd, or with all of it: for long, perhaps. */
 static void move_unanswered(struct readiness *r, const struct fetch_result *f)
 {
-    if (r->state != READINESS_READY && (f->timed_out || (f->ok && etcd_fails(f))))
+    if (r->state != READINESS_READY && (f->timed_out || (f->ok && readyz_etcd_fails(f->body))))
         origin_fail_unanswered(r->origin, r->failure.text);
 }
 
@@ -129,7 +96,7 @@ static void on_answer(void *arg, const struct fetch_result *f)
     else if (f->ok && !again)
         set_state(r, READINESS_READY, "");
     if (f->ok && f->head->status >= 500)
-        set_loading(r, is_loading(f));
+        set_loading(r, readyz_is_loading(f->body));
     if (was_ready)
         move_unanswered(r, f);
     if (again)
@@ -181,7 +148,7 @@ static void on_timer(void *arg)
 static void on_looked(void *arg, const struct fetch_result *f)
 {
     struct readiness *r = arg;
-    bool refuses = f->ok && f->head->status >= 500 && etcd_fails(f);
+    bool refuses = f->ok && f->head->status >= 500 && readyz_etcd_fails(f->body);
 
     r->look = NULL;
     loop_timer_set(r->look_timer,

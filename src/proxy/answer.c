@@ -201,10 +201,16 @@ static bool asks_how_it_is(const struct job *j)
     return j->authn.rerouted && slice_eq(j->info.path, SLICE_LIT("/version"));
 }
 
-bool answer_is_premature(const struct job *j, const struct http_head *head, bool local)
+static bool was_loading(const struct job *j, const struct served_peer *peer)
 {
-    return local && (head->status == 403 || (head->status == 401 && shows_token(j))) &&
-           cluster_local_was_loading(j->proxy->cluster, j->sent_ms) && !asks_how_it_is(j) && !is_of_another_program(j);
+    return peer == NULL ? cluster_local_was_loading(j->proxy->cluster, j->sent_ms)
+                        : cluster_peer_was_loading(j->proxy->cluster, peer->id, j->sent_ms);
+}
+
+bool answer_is_premature(const struct job *j, const struct http_head *head, const struct served_peer *peer)
+{
+    return (head->status == 403 || (head->status == 401 && shows_token(j))) && was_loading(j, peer) &&
+           !asks_how_it_is(j) && !is_of_another_program(j);
 }
 
 bool answer_knows_nobody(const struct job *j, const struct http_head *head)

@@ -33,10 +33,10 @@ bool answer_distrusts_us(const struct job *j, const struct http_head *head);
  */
 bool answer_knows_nobody(const struct job *j, const struct http_head *head);
 /*
- * Whether it is a 403, or a 401 to a token, of a local server that has only just started, from which nobody can tell
- * whom it will allow (cluster_local_was_loading()). Not what another program answers through it, nor what asks how the
- * server is. Nothing was done.
+ * Whether it is a 403, or a 401 to a token, of a server that has only just started, from which nobody can tell whom it
+ * will allow (cluster_local_was_loading(), cluster_peer_was_loading()). Not what another program answers through it,
+ * nor what asks how the server is. Nothing was done. `peer`: who answered, NULL: the local server.
  */
-bool answer_is_premature(const struct job *j, const struct http_head *head, bool local);
+bool answer_is_premature(const struct job *j, const struct http_head *head, const struct served_peer *peer);
 
 #endif

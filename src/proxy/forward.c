@@ -212,6 +212,15 @@ static bool peer_distrusts_us(struct job *j, const struct http_head *head)
     return true;
 }
 
+/* False: nobody else can be asked. */
+static bool peer_is_passed(struct job *j)
+{
+    if (alternatives_body_gone(j) || !alternatives_left(j) || !take_repeat(j))
+        return false;
+    job_drop_back(j);
+    return try_next(j, "peer-not-ready");
+}
+
 /* The local server has not looked at the request. False: nobody else can be asked, and its answer is the answer. */
 static bool pass_on(struct job *j)
 {
@@ -224,15 +233,18 @@ static bool pass_on(struct job *j)
     return send_elsewhere(j, "local-not-ready", true);
 }
 
-/* The local server does not know yet whom it will allow: who waits does. */
+/* The server does not know yet whom it will allow: another one may, and who waits does. */
 static bool is_premature(struct job *j, const struct http_head *head)
 {
-    if (!answer_is_premature(j, head, j->peer == NULL))
+    if (!answer_is_premature(j, head, j->peer))
         return false;
-    if (pass_on(j))
+    if (j->peer != NULL ? peer_is_passed(j) : pass_on(j))
         return true;
     job_drop_back(j);
-    job_refuse_unserved(j, STATUS_LOADING);
+    if (j->peer != NULL)
+        job_refuse(j, 503, STATUS_LOADING);
+    else
+        job_refuse_unserved(j, STATUS_LOADING);
     return true;
 }
 

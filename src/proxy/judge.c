@@ -209,7 +209,7 @@ static bool may_pass_on(const struct job *j)
 /* A server that has only just started does not know yet who may read it. */
 static bool is_premature(struct job *j, const struct http_head *head)
 {
-    if (!answer_is_premature(j, head, j->judge == NULL))
+    if (!answer_is_premature(j, head, j->judge))
         return false;
     if (may_pass_on(j)) {
         alternatives_spend(j);

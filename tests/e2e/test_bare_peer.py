@@ -62,7 +62,7 @@ def kinds(records):
     return {((r.get("user") or {}).get("username"), r["method"], r.get("certCN")) for r in records}
 
 
-def goes_bare(world, gently):
+def goes_bare(world, gently, **how):
     """The API server takes the address of its mvproxy."""
     proxy = world.proxies["b"]
     if gently:
@@ -70,12 +70,12 @@ def goes_bare(world, gently):
     else:
         proxy.kill()
     world.sim.kill_server("b")
-    world.sim.start_server("b", listen="127.0.0.1:%d" % world.ports["b"])
+    world.sim.start_server("b", listen="127.0.0.1:%d" % world.ports["b"], **how)
 
 
 def comes_back(world):
     world.sim.kill_server("b")
-    world.sim.start_server("b", listen="%s:%d" % world.addresses["b"])
+    world.sim.start_server("b", listen="%s:%d" % world.addresses["b"], **{"starts-unready": False})
     world.proxies["b"].start()
     world.settle()
 
@@ -152,6 +152,28 @@ def test_discovery_fails(world):
         check(examine(world, mark), "nobody came to b")
     finally:
         world.sim.heal(fault)
+    comes_back(world)
+
+
+def test_early_denials(world):
+    """a bare one that has only just started denies what it will allow: nobody is told so, and what it denies later is denied"""
+    bob = CALLERS[0][1]
+
+    def ask(path=CLASSES, headers=None):
+        answer = world.ask("GET", path, user=None, headers=headers or bob)
+        return answer.status, bool(answer.all("Retry-After"))
+
+    world.sim.ask("rules", "PUT", [{"users": ["bob"], "verbs": ["list"], "apiGroups": ["resource.k8s.io"], "resources": ["deviceclasses"]}])
+    equal((ask(), ask(CLASSES + "/x"), ask(headers=CALLERS[2][1])[0]), ((200, False), (403, False), 401), "before")
+    goes_bare(world, True, **{"starts-unready": True})
+    until(lambda: world.ask("GET", CLASSES).status == 200, "b to answer who may do everything")
+    for _ in range(10):
+        equal((ask(), ask(CLASSES + "/x"), world.ask("GET", CLASSES).status), ((503, True), (503, True), 200), "nobody's rights are known")
+    world.sim.command("b", "ready")
+    until(lambda: ask() == (200, False), "bob to be allowed")
+    until(lambda: ask(CLASSES + "/x") == (403, False), "what is denied to be denied")
+    equal(ask(headers=CALLERS[2][1])[0], 401, "nobody")
+    world.sim.ask("rules", "PUT", [])
     comes_back(world)
 
 

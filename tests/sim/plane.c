@@ -222,6 +222,14 @@ bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms)
     return false;
 }
 
+bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms)
+{
+    (void)c;
+    (void)peer_id;
+    (void)sent_ms;
+    return false;
+}
+
 void cluster_local_failed(struct cluster *c, bool unreachable)
 {
     c->missed |= unreachable;

@@ -296,6 +296,85 @@ static void leads_elsewhere(void)
     changes_free(c);
 }
 
+static bool denies_early(const struct world *w, struct kube_server *k)
+{
+    return cluster_peer_was_loading(w->cluster, kube_id(k), loop_now_ms(w->loop));
+}
+
+/* What a peer without an mvproxy denies when it has just come is not the truth, until its /readyz no longer says so. */
+static void loading(void)
+{
+    struct world w;
+    struct changes *c = start(&w);
+    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    uint64_t sent_ms;
+
+    kube_fail_check(b, "informer-sync");
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(look(&w, 1).answers == PULSE_ANSWERS && denies_early(&w, b), "a new one that has not read who may do what");
+    sent_ms = loop_now_ms(w.loop);
+    kube_fail_check(b, NULL);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(!denies_early(&w, b), "it has");
+    ok(cluster_peer_was_loading(w.cluster, kube_id(b), sent_ms), "what it was asked before may be wrong all the same");
+    kube_fail_check(b, "informer-sync");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(!denies_early(&w, b), "one that never went is not asked again");
+    kube_stop(b, false);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(denies_early(&w, b), "it is away: whoever answers next has just begun");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 4 * PULSE_LOADING_MS);
+    ok(denies_early(&w, b), "and loads for as long as it says so");
+    kube_fail_check(b, "poststarthook/apiservice-discovery-controller");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(!denies_early(&w, b), "another check may fail for ever");
+    world_end(&w);
+    changes_free(c);
+}
+
+/* Whether it is good may be for nobody to know. */
+static void loading_refused(unsigned status)
+{
+    struct world w;
+    struct changes *c = start(&w);
+    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+
+    kube_forbid(b, "/readyz", status);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(denies_early(&w, b) == (status != 404), "asked for its /readyz a new peer says %u", status);
+    sim_run_ms(w.loop, PULSE_LOADING_MS + SOON_MS);
+    ok(!denies_early(&w, b), "then its denials count all the same");
+    ok(look(&w, 1).answers == PULSE_ANSWERS, "it answers");
+    world_end(&w);
+    changes_free(c);
+}
+
+/* An mvproxy in front of it does not relay what is not the truth. */
+static void loading_behind_mvproxy(void)
+{
+    struct world w;
+    struct changes *c = start(&w);
+    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+
+    kube_set_hop(b, kube_id(b));
+    kube_fail_check(b, "informer-sync");
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, SOON_MS);
+    ok(!denies_early(&w, b), "what it denies is denied");
+    kube_forbid(b, "/version", 503);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(!denies_early(&w, b), "also while its server is away");
+    ok(!cluster_peer_was_loading(w.cluster, "nobody", 0), "nor does who is not known deny anything");
+    world_end(&w);
+    changes_free(c);
+}
+
 static void off(void)
 {
     struct world w;
@@ -669,6 +748,12 @@ int main(void)
     which_failure();
     ages();
     leads_elsewhere();
+    loading();
+    loading_refused(403);
+    loading_refused(401);
+    loading_refused(404);
+    loading_refused(0);
+    loading_behind_mvproxy();
     off();
     leases_unread();
     missing();

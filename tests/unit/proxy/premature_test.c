@@ -85,6 +85,51 @@ static void premature_for_peer(void)
     world_close(&w);
 }
 
+/* One without an mvproxy, which nobody else holds back. */
+static void premature_peer(const char *request, const char *answer, bool held)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.fails_over = w.peer_loading = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, request);
+    (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
+    say(conn(&w.peers[0], 0), answer);
+    if (held)
+        ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: 1\r\n") && has(c, "who may do what"), "not yet: %s",
+           request);
+    else
+        ok(has(c, strstr(answer, " 401 ") != NULL ? "HTTP/1.1 401 " : "HTTP/1.1 403 "), "relayed: %.20s", request);
+    world_close(&w);
+}
+
+static void premature_peer_and_others(void)
+{
+    struct world w;
+    struct side *c, *first;
+    bool zero;
+
+    world_init(&w, 2);
+    w.fails_over = w.peer_loading = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc");
+    ok(until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0), "one of two gets it");
+    zero = w.peers[0].n_conns > 0;
+    first = conn(&w.peers[zero ? 0 : 1], 0);
+    ok(has(first, "abc"), "all of it");
+    say(first, FORBIDDEN);
+    ok(has(conn(&w.peers[zero ? 1 : 0], 0), "abc") && !got(c, "HTTP/1.1"),
+       "it does not know yet who may: the other one");
+    w.peer_loading = false;
+    say(conn(&w.peers[zero ? 1 : 0], 0), FORBIDDEN);
+    ok(has(c, "HTTP/1.1 403 "), "what that denies is denied");
+    world_close(&w);
+}
+
 /* What an aggregated API denies is its own, whoever handed it the request. */
 static void denied_by_aggregated(const char *target)
 {
@@ -122,6 +167,10 @@ int main(void)
     premature_and_others(GET, "GET ");
     premature_and_others(POST, "abc");
     premature_for_peer();
+    premature_peer("GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n", FORBIDDEN, true);
+    premature_peer("GET " JOBS " " AS_BOB "\r\n", NOBODY, true);
+    premature_peer("GET " JOBS "/x/proxy/y HTTP/1.1\r\nHost: k\r\n\r\n", FORBIDDEN, false);
+    premature_peer_and_others();
     denied_by_aggregated("/apis/batch/v1/jobs");
     denied_by_aggregated("/apis/batch/v1");
     denied_by_aggregated("/openapi/v3/apis/batch/v1");

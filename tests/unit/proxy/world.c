@@ -152,6 +152,13 @@ bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms)
     return c->w->local_loading;
 }
 
+bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms)
+{
+    (void)peer_id;
+    (void)sent_ms;
+    return c->w->peer_loading;
+}
+
 void cluster_local_failed(struct cluster *c, bool unreachable)
 {
     c->w->local_failures++;

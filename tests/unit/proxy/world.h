@@ -69,7 +69,7 @@ struct world {
     bool no_protobuf;                         /* and never will be */
     bool fails_over;                          /* local-failover is on */
     enum readiness_state local_state;
-    bool local_loading;
+    bool local_loading, peer_loading;
     unsigned local_failures;
     unsigned misses, peer_misses, suspects, answered, local_seen, peer_seen, wanted_protobuf;
     char seen_etag[64];

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which failing checks of /readyz mean that etcd is away, or that nobody's rights have been read. */
+#include "kube/readyz.h"
+
+#include "lib/tap.h"
+
+int main(void)
+{
+    static const struct {
+        const char *body;
+        bool etcd, loading;
+    } rows[] = {
+        {"", false, false},
+        {"ok", false, false},
+        {"[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n", true, false},
+        {"[-]etcd-readiness failed: reason withheld", true, false},
+        {"[-]etcd-override-0 failed: reason withheld\n", false, false},
+        {"[+]ping ok\n[-]informer-sync failed: reason withheld\nreadyz check failed\n", false, true},
+        {"[-]poststarthook/generic-apiserver-start-informers failed: reason withheld\n", false, true},
+        {"[+]ping ok\n[-]poststarthook/rbac/bootstrap-roles failed: reason withheld", false, true},
+        {"[-]poststarthook/rbac/bootstrap-rolesque failed\n", false, false},
+        {"[+]etcd ok\n[+]informer-sync ok\n[-]shutdown failed: reason withheld\n", false, false},
+        {"x[-]etcd failed\nx[-]informer-sync failed\n", false, false},
+        {"[-]etcd failed\n[-]informer-sync failed\n", true, true},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        ok(readyz_etcd_fails(slice_str(rows[i].body)) == rows[i].etcd, "etcd: %s", rows[i].body);
+        ok(readyz_is_loading(slice_str(rows[i].body)) == rows[i].loading, "rights: %s", rows[i].body);
+    }
+    return tap_end();
+}
