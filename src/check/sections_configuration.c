@@ -277,7 +277,8 @@ static void judge_room(struct scene *s)
         json_object_get_boolean(reached))
         findings_wrong(
             s->f, "process-connections",
-            "raise max-connections, or bound with max-connections-per-client who takes them (`ss -tn` tells)",
+            "raise max-connections, or bound with max-connections-per-client who takes them (`ss -tn src ADDRESS:PORT` "
+            "tells, with what mvproxyctl status has after Listening)",
             "new clients wait: there are as many connections as max-connections allows (%s), and none can "
             "make room",
             sections_text(s->opts->status, "maxConnections"));

@@ -85,7 +85,8 @@ static const struct {
      VALID(
          "good.yaml") "XX new clients wait: there are as many connections as max-connections allows (20), and none "
                       "can make room\n    what to do: raise max-connections, or bound with max-connections-per-client "
-                      "who takes them (`ss -tn` tells)\nXX new clients wait: they cannot be accepted: x\n    what to "
+                      "who takes them (`ss -tn src ADDRESS:PORT` tells, with what mvproxyctl status has after "
+                      "Listening)\nXX new clients wait: they cannot be accepted: x\n    what to "
                       "do: raise LimitNOFILE= in a drop-in of the unit (fs.file-max, or memory, if it is the "
                       "machine's limit), or lower max-connections\n\n2 wrong, 0 to be looked at, 1 well.\n"},
     {"no list of what is not ready", NULL, NULL, "{\"config\":{\"file\":\"good.yaml\"},\"notReady\":{}}", NULL, NULL,
