@@ -81,6 +81,16 @@ void sections_take_lines(struct scene *s, const char *check, struct slice lines,
             take_line(s, check, line, remedy);
 }
 
+const char *sections_failure_remedy(const struct scene *s, const struct answer *a)
+{
+    enum { FAILURES = 500 };
+
+    if (a->ok && a->status < FAILURES)
+        return NULL;
+    return s->unready ? "see above: the local API server is not ready"
+                      : "look into the log of kube-apiserver: its etcd may not answer";
+}
+
 const char *sections_text(struct json_object *o, const char *name)
 {
     struct json_object *v = NULL;

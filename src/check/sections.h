@@ -27,6 +27,8 @@ void section_kubeadm(struct scene *s, const struct addresses *ours);
  * before those that are.
  */
 void sections_take_lines(struct scene *s, const char *check, struct slice lines, const char *remedy);
+/* What to do where the local server gave no answer, or failed at it (5xx); NULL: neither. */
+const char *sections_failure_remedy(const struct scene *s, const struct answer *a);
 /* A member of a JSON object as text; "" if there is none. */
 const char *sections_text(struct json_object *o, const char *name);
 

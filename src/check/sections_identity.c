@@ -55,6 +55,16 @@ static void no_lease(struct scene *s, const char *id)
                        "mvproxy is to publish the Lease of %s (%s), and there is none", s->hostname, id);
 }
 
+static void say_unread(struct scene *s, const char *id, const struct answer *a)
+{
+    const char *remedy = sections_failure_remedy(s, a);
+    char why[64];
+
+    (void)snprintf(why, sizeof(why), "the API server answers %u", a->status);
+    findings_wrong(s->f, "identity-lease", remedy == NULL ? "look into the log of kube-apiserver" : remedy,
+                   "Lease %s cannot be read: %s", id, a->ok ? why : a->failure);
+}
+
 static void check_lease(struct scene *s, struct buf *body)
 {
     char id[SERVER_ID_BYTES], id_126[SERVER_ID_BYTES_126], path[192];
@@ -76,8 +86,7 @@ static void check_lease(struct scene *s, struct buf *body)
     else if (a.ok && a.status == 404)
         no_lease(s, id);
     else if (!a.ok || a.status != 403) /* a right that lacks is said below */
-        findings_wrong(s->f, "identity-lease", "look into the log of kube-apiserver", "Lease %s cannot be read: %s", id,
-                       a.ok ? "the API server does not answer as it should" : a.failure);
+        say_unread(s, id, &a);
 }
 
 /* ---- rights ---- */
@@ -161,21 +170,20 @@ static void note(struct buf *list, const struct right **last, const struct right
     *last = r;
 }
 
-/* How many are needed; 0: it cannot be told. */
-static size_t ask_rights(struct scene *s, struct buf *body, struct buf *missing, bool *grave)
+/* How many are needed; 0: it cannot be told, for the answer that is in *a. */
+static size_t ask_rights(struct scene *s, struct buf *body, struct buf *missing, bool *grave, struct answer *a)
 {
     const struct right *last = NULL;
     size_t n = 0;
 
     for (size_t i = 0; i < RIGHTS; i++) {
         char question[512];
-        struct answer a;
 
         if (!is_needed(s, &rights[i]))
             continue;
         put_question(&rights[i], question, sizeof(question));
-        scene_post(s, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", question, body, &a);
-        if (!a.ok || a.status != 201)
+        scene_post(s, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", question, body, a);
+        if (!a->ok || a->status != 201)
             return 0;
         n++;
         if (is_allowed(body))
@@ -194,15 +202,18 @@ static void check_rights(struct scene *s, struct buf *body)
                                              : "kubectl apply -f /usr/share/mvproxy/rbac/mvproxy.yaml (contrib/rbac in "
                                                "the source tree), with its user as "
                                                "apiserver-user";
-    const char *user = s->config->apiserver_user;
+    const char *user = s->config->apiserver_user, *failed;
     struct buf missing;
     bool grave = false;
+    struct answer a;
     size_t n;
 
     buf_init(&missing, BODY_BYTES);
-    n = ask_rights(s, body, &missing, &grave);
+    n = ask_rights(s, body, &missing, &grave, &a);
+    failed = n == 0 ? sections_failure_remedy(s, &a) : NULL;
     if (n == 0)
-        findings_warn(s->f, "identity-rights", "let it create selfsubjectaccessreviews (system:basic-user)",
+        findings_warn(s->f, "identity-rights",
+                      failed != NULL ? failed : "let it create selfsubjectaccessreviews (system:basic-user)",
                       "what %s may do cannot be told: the API server does not review its access", user);
     else if (buf_len(&missing) == 0)
         findings_good(s->f, "identity-rights", "%s may do all that it has to (%zu rights)", user, n);

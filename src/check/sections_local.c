@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "cluster/api.h"
 #include "http/head.h"
+#include "kube/readyz.h"
 #include "kube/request_header.h"
 #include "kube/version.h"
 #include "net/tls_ctx.h"
@@ -61,14 +62,31 @@ static bool judge_reach(struct scene *s, const struct answer *a)
 
 /* ---- ready, and which ---- */
 
+static const char *to_be_ready(struct slice body, struct slice failed)
+{
+    if (readyz_etcd_fails(body))
+        return "see to its etcd, which does not answer it: its --etcd-servers, their logs and leader, the network to "
+               "them";
+    return failed.n == 0 ? "it starts, or its etcd does not answer: its log and /readyz?verbose say which"
+                         : "wait if it starts or stops; else its log says why that check fails";
+}
+
 static void judge_ready(struct scene *s, const struct answer *a)
 {
+    enum { SHOWN = 64 }; /* of a name; a longer one is no check of kube-apiserver's */
+    struct slice failed = readyz_failed(a->body);
+
     if (a->status == 200)
         findings_good(s->f, "local-ready", "it is ready");
-    else if (a->status >= 500)
-        findings_wrong(s->f, "local-ready",
-                       "it starts, or its etcd does not answer: its log and /readyz?verbose say which",
-                       "the local API server is not ready: its /readyz answers %u", a->status);
+    s->unready = a->status >= 500;
+    if (!s->unready)
+        return;
+    if (failed.n > SHOWN)
+        failed = SLICE_NONE;
+    findings_wrong(s->f, "local-ready", to_be_ready(a->body, failed),
+                   "the local API server is not ready: its /readyz answers %u%s%.*s%s", a->status,
+                   failed.n == 0 ? "" : " (", (int)failed.n, failed.n == 0 ? "" : failed.p,
+                   failed.n == 0 ? "" : " failed)");
 }
 
 static void judge_version(struct scene *s, struct buf *body)
@@ -326,6 +344,7 @@ static void judge_agreement(struct scene *s, struct buf *body)
     static const char gone[] =
         "an API server that has --client-ca-file writes it within a minute: if it does not come, see "
         "its log, and until then compare client-ca-file and requestheader-* by hand";
+    const char *remedy;
     char why[288] = "";
     struct answer a;
 
@@ -347,7 +366,10 @@ static void judge_agreement(struct scene *s, struct buf *body)
         (void)snprintf(why, sizeof(why), "there is none");
     else if (a.ok)
         (void)snprintf(why, sizeof(why), "the API server answers %u", a.status);
-    findings_warn(s->f, "local-requestheader", a.ok && a.status == 404 ? gone : by_hand,
+    remedy = sections_failure_remedy(s, &a);
+    if (remedy == NULL)
+        remedy = a.status == 404 ? gone : by_hand;
+    findings_warn(s->f, "local-requestheader", remedy,
                   "whether client-ca-file and requestheader-* are those of the API servers cannot be told: ConfigMap "
                   "kube-system/extension-apiserver-authentication: %s",
                   why);

@@ -12,6 +12,21 @@ static bool fails(struct slice body, const struct slice *lines, size_t n)
     return false;
 }
 
+struct slice readyz_failed(struct slice body)
+{
+    const struct slice mark = SLICE_LIT("[-]");
+    struct slice line, name;
+
+    while (slice_split(&body, '\n', &line)) {
+        if (!slice_has_prefix(line, mark))
+            continue;
+        line = slice_from(line, mark.n);
+        if (slice_split(&line, ' ', &name))
+            return name;
+    }
+    return SLICE_NONE;
+}
+
 bool readyz_etcd_fails(struct slice body)
 {
     static const struct slice lines[] = {

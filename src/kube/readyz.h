@@ -8,6 +8,8 @@
 
 #include "base/slice.h"
 
+/* The name of the first check that fails, within the body; empty: it names none. */
+struct slice readyz_failed(struct slice body);
 bool readyz_etcd_fails(struct slice body);
 /*
  * Whether the server has not read yet what it judges clients by, or RBAC's own roles are not written: it may deny what

@@ -118,12 +118,12 @@ struct block {
     struct check_opts opts;
     const char *hostname;
     unsigned minor;
-    bool no_cert, unbelieved, told;
+    bool no_cert, unbelieved, unready, told;
 };
 
 static char ca_path[] = "/tmp/servers_test.XXXXXX";
 
-/* "> TO STATUS BODY": what the server answers else. */
+/* "> TO STATUS BODY": what the server answers else; a bar is the end of a line. */
 static void take_answer(struct block *b, char *line)
 {
     char *status = strchr(line, ' '), *body;
@@ -134,6 +134,9 @@ static void take_answer(struct block *b, char *line)
     while (n + 1 < DEVIATIONS && b->differ[n].to != NULL)
         n++;
     *status = *body = '\0';
+    for (char *c = body + 1; *c != '\0'; c++)
+        if (*c == '|')
+            *c = '\n';
     b->differ[n] = (struct answers){line, (unsigned)strtoul(status + 1, NULL, 10), body + 1};
 }
 
@@ -157,6 +160,7 @@ static void take_setting(struct block *b, char *line)
         tap_bail("%s: no setting", line);
     b->no_cert = b->no_cert || strcmp(value, "no-cert") == 0;
     b->unbelieved = b->unbelieved || strcmp(value, "unbelieved") == 0;
+    b->unready = b->unready || strcmp(value, "unready") == 0;
     b->told = b->told || strcmp(value, "told") == 0;
     if (strcmp(value, "running") == 0)
         b->opts.status = json_tokener_parse("{}");
@@ -202,6 +206,7 @@ static void look(void (*section)(struct scene *s), struct block *b, struct origi
     (void)snprintf(s.hostname, sizeof(s.hostname), "%s", b->hostname);
     if (section == section_identity) { /* what the one before leaves */
         s.believed = !b->unbelieved;
+        s.unready = b->unready;
         s.minor = b->minor;
     }
     s.around.local = local;
