@@ -241,6 +241,10 @@ func (c *catalog) serveLegacyVersion(w http.ResponseWriter, r *http.Request, gro
 		plainNotFound(w, r)
 		return
 	}
+	if r.Method != "GET" && r.Method != "HEAD" {
+		writeStatus(w, r, methodNotAllowed())
+		return
+	}
 	list := []legacyResource{}
 	for _, row := range c.byGV[joinGV(group, version)] {
 		list = append(list, legacyResource{Name: row.Resource, Singular: row.singular(), Namespaced: row.Namespaced,

@@ -123,6 +123,11 @@ func TestSkewAndNotFound(t *testing.T) {
 	}
 	r, body = w.ask(admin, "PUT", w.url("a", "/api/v1/componentstatuses/x"), "{}")
 	w.want(405, r, body)
+	r, body = w.ask(admin, "POST", w.url("b", "/apis/resource.k8s.io/v1"), "{}")
+	w.want(405, r, body)
+	if r, body = w.ask(admin, "POST", w.url("a", "/apis/resource.k8s.io/v1"), "{}"); r.StatusCode != 404 {
+		t.Errorf("%d %s", r.StatusCode, body)
+	}
 	// The old server's legacy /apis names the new group, whose version it cannot serve.
 	r, body = w.ask(admin, "GET", w.url("a", "/apis"), "")
 	if w.want(200, r, body); !strings.Contains(string(body), "resource.k8s.io/v1") {
