@@ -35,6 +35,13 @@ void decide_route(struct job *j)
     ask_router(j, false);
 }
 
+void decide_sent_back(struct job *j)
+{
+    decide_route(j);
+    if (j->info.is_resource) /* whoever serves it */
+        j->route.row = ROUTE_ROW_REROUTED;
+}
+
 bool decide_fail_over(struct job *j)
 {
     struct route before = j->route;

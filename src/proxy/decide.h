@@ -10,6 +10,9 @@
 
 /* Fills j->route. */
 void decide_route(struct job *j);
+/* The same for what a peer has sent on, and is answered at once that another one may be asked: nothing is done with it,
+ * but what it was for is counted and told like that of others. */
+void decide_sent_back(struct job *j);
 /* The local server failed this request. True: it goes to peers now, by j->route (row 5a). False: j->route is
  * unchanged. */
 bool decide_fail_over(struct job *j);

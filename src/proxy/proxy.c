@@ -277,6 +277,7 @@ void proxy_on_request(struct exchange *x, void *arg)
         return;
     }
     if (wants_who_is_ready(j)) {
+        decide_sent_back(j);
         job_refuse(j, 503, STATUS_NOT_READY);
         return;
     }

@@ -324,10 +324,16 @@ static void sent_on(void)
     w.client_tls = client_ctx("front-proxy-client", false);
     w.fails_over = true;
     w.local_state = READINESS_STARTING;
+    w.opts.username_headers = (const char *const[]){"X-Remote-User", NULL};
+    w.opts.can_assert = true;
     world_start(&w);
     c = client(&w);
-    say(c, "GET " PODS " HTTP/1.1\r\n" MARKED "X-Mvproxy-If-Ready: true\r\n\r\n");
+    say(c, "GET " PODS " HTTP/1.1\r\n" MARKED "X-Remote-User: u\r\nX-Mvproxy-If-Ready: true\r\n\r\n");
     ok(has(c, "HTTP/1.1 503 ") && got(c, "X-Mvproxy-Try-Another: true"), "starting: let another one do it");
+    is_double(world_metric(&w, "mvproxy_unavailable_requests_total", "rerouted"), 1, "counted as what a peer sent");
+    is_double(world_metric(&w, "mvproxy_resource_requests_total", "rerouted"), 1, "of what peers sent");
+    is_double(world_metric(&w, "mvproxy_unavailable_requests_total", "none"), 0, "and not as a failure of our own");
+    is_double(world_metric(&w, "apiserver_request_total", "pods"), 1, "by the resource's name");
     say(c, "GET " PODS " HTTP/1.1\r\n" MARKED "\r\n");
     ok(has(conn(&w.local, 0), "GET ") && !got(&w.local.conns[0], "If-Ready"), "if nobody else can: it is asked");
     say(conn(&w.local, 0), OK_ANSWER);
