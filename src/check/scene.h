@@ -41,6 +41,7 @@ struct scene {
     bool unready;   /* it answers, and its /readyz is not good */
     bool believed;  /* the local server takes us for whom we say */
     bool mistaken;  /* the local server is somebody else than we take it for */
+    bool recalled;  /* the Leases cannot be read: peers are those that the running process knows */
     unsigned minor; /* of the local server's version 1.x; 0: not known */
 };
 

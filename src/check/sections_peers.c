@@ -7,13 +7,19 @@
 
 #include "check/visits.h"
 #include "cluster/cluster.h"
+#include "cluster/cluster_view.h"
 #include "net/cidr.h"
 #include "net/loop.h"
 
 enum { TURN_MS = 100, PATIENCE_MS = 10000, ADDRESS_PATIENCE_MS = 3000 };
 
+struct given {
+    const struct cluster_static_peer *list; /* NULL: those of the configuration */
+    size_t n;
+};
+
 /* The daemon's own knowledge of the cluster, that publishes nothing. */
-static struct cluster *look(struct scene *s)
+static struct cluster *look(struct scene *s, struct given peers)
 {
     struct cluster_opts o;
 
@@ -22,6 +28,10 @@ static struct cluster *look(struct scene *s)
     o.annotate = false;
     o.advertise = "";
     o.local_failover = false;
+    if (peers.list != NULL) {
+        o.static_peers = peers.list;
+        o.n_static_peers = peers.n;
+    }
     return cluster_new(s->loop, s->back, s->metrics, &o);
 }
 
@@ -43,6 +53,15 @@ static void wait_for_peers(struct scene *s, struct cluster *c)
         loop_run_once(s->loop, TURN_MS);
         passed = loop_now_ms(s->loop) - begin;
     }
+}
+
+/* Those of a list, which are there as soon as the loop has run. */
+static void wait_for(struct scene *s, struct cluster *c, size_t n)
+{
+    uint64_t begin = loop_now_ms(s->loop);
+
+    while (served_n_peers(cluster_served(c)) < n && loop_now_ms(s->loop) - begin < ADDRESS_PATIENCE_MS)
+        loop_run_once(s->loop, TURN_MS);
 }
 
 struct range {
@@ -136,6 +155,13 @@ static void judge_all_told(struct scene *s)
         judge_told(s, json_object_array_get_idx(list, i), "");
 }
 
+static const char *source(const struct scene *s, const struct served_peer *p)
+{
+    if (s->recalled)
+        return "as the process knows it";
+    return p->source == NULL ? "" : p->source;
+}
+
 static void judge_visit(struct scene *s, const struct visit *one, struct range *versions)
 {
     const struct served_peer *p = one->peer;
@@ -148,7 +174,7 @@ static void judge_visit(struct scene *s, const struct visit *one, struct range *
     } else {
         widen(versions, one->version.major == 1 ? one->version.minor : 0);
         findings_good(s->f, "peer-reachable", "peer %s at %s (%s): %s, its discovery is read", p->host,
-                      origin_address(p->origin), p->source == NULL ? "" : p->source, one->version.binary);
+                      origin_address(p->origin), source(s, p), one->version.binary);
         scene_judge_clock(s, "peer-clock", p->host, &one->answer);
         judge_told(s, told_of(s, p->id), ", which this check can read");
     }
@@ -195,9 +221,9 @@ static void judge(struct scene *s, const struct visit *one, const struct cidr_se
     }
 }
 
-static bool is_static(const struct served_peer *p)
+static bool is_static(const struct scene *s, const struct served_peer *p)
 {
-    return p->source != NULL && strcmp(p->source, "static") == 0;
+    return !s->recalled && p->source != NULL && strcmp(p->source, "static") == 0;
 }
 
 /* Two names at one address: what only one of the two servers serves is looked for at the other. */
@@ -207,7 +233,7 @@ static void check_twins(struct scene *s, const struct visit *visits, size_t n)
         for (size_t j = 0; j < i; j++) {
             const struct served_peer *a = visits[j].peer, *b = visits[i].peer;
 
-            if (a->origin != NULL && b->origin != NULL && (is_static(a) || is_static(b)) &&
+            if (a->origin != NULL && b->origin != NULL && (is_static(s, a) || is_static(s, b)) &&
                 strcmp(origin_address(a->origin), origin_address(b->origin)) == 0)
                 findings_wrong(s->f, "peer-address", "correct peers: each server has an address of its own",
                                "peers %s and %s have the same address, %s", a->host, b->host,
@@ -220,7 +246,7 @@ static void check_lease(struct scene *s, const struct served_peer *p)
 {
     enum { LEASES_SINCE_MINOR = 26 };
 
-    if (s->minor >= LEASES_SINCE_MINOR && is_static(p) && strcmp(p->id, p->host) == 0)
+    if (s->minor >= LEASES_SINCE_MINOR && is_static(s, p) && strcmp(p->id, p->host) == 0)
         findings_warn(s->f, "peer-lease", "give the host name that its kube-apiserver has (mvproxyctl peers)",
                       "peers: no API server of the cluster has the name %s (no identity Lease)", p->host);
 }
@@ -279,6 +305,9 @@ static void check_each(struct scene *s, struct cluster *c)
         visits[i].silent = strcmp(sections_text(told_of(s, p->id), "answers"), "unreachable") == 0;
         visits[i].state = p->life == SERVED_LAPSED || p->origin == NULL ? VISIT_NONE : VISIT_WAITING;
     }
+    if (n > 0 && !cluster_leases_listed(c))
+        findings_skipped(s->f, "peers", "the Leases cannot be read: only those are examined that %s",
+                         s->recalled ? "the process knows" : "peers names");
     visits_make(s, c, visits, n);
     widen(&versions, s->minor);
     judge_all(s, visits, n, &versions);
@@ -287,7 +316,9 @@ static void check_each(struct scene *s, struct cluster *c)
     for (size_t i = 0; i < n; i++)
         unknown += visits[i].version.major == 0 && visits[i].peer->life != SERVED_LAPSED;
     mem_free(visits);
-    if (n == 0)
+    if (n == 0 && !cluster_leases_listed(c))
+        findings_skipped(s->f, "peers", "not examined: the Leases cannot be read");
+    else if (n == 0)
         findings_good(s->f, "peers", "there is no other API server");
     else if (versions.newest - versions.oldest > 1)
         findings_warn(s->f, "peer-versions", "upgrade the older ones first, a minor version at a time",
@@ -329,6 +360,36 @@ static bool are_possible(struct scene *s)
     return s->believed;
 }
 
+/* Peers are wanted most when etcd is away, and the running process knows them still. */
+static struct cluster *recall(struct scene *s, struct cluster *c)
+{
+    struct json_object *list = told(s);
+    size_t n = 0, all = list == NULL ? 0 : json_object_array_length(list);
+    struct cluster_static_peer *known = must_zalloc((all + 1) * sizeof(known[0]));
+    struct derive_address *at = must_zalloc((all + 1) * sizeof(at[0]));
+    struct err err;
+
+    err_clear(&err);
+    for (size_t i = 0; i < all; i++) {
+        struct json_object *one = json_object_array_get_idx(list, i);
+
+        if (is_true(one, "local") || strcmp(sections_text(one, "life"), "live") != 0 ||
+            !derive_host_port(slice_str(sections_text(one, "address")), &at[n], &err))
+            continue;
+        known[n] = (struct cluster_static_peer){sections_text(one, "hostname"), at[n].host, at[n].port};
+        n++;
+    }
+    s->recalled = n > 0;
+    if (s->recalled) {
+        cluster_free(c);
+        c = look(s, (struct given){known, n});
+        wait_for(s, c, n);
+    }
+    mem_free(known);
+    mem_free(at);
+    return c;
+}
+
 void section_peers(struct scene *s)
 {
     struct cluster *c;
@@ -338,8 +399,10 @@ void section_peers(struct scene *s)
         judge_all_told(s);
         return;
     }
-    c = look(s);
+    c = look(s, (struct given){NULL, 0});
     wait_for_peers(s, c);
+    if (!cluster_leases_listed(c))
+        c = recall(s, c);
     check_each(s, c);
     cluster_free(c);
 }

@@ -146,6 +146,11 @@ void cluster_each_place(const struct cluster *c, void (*fn)(void *arg, const str
                                             .unreachable = origin_unreachable(p->origin)});
 }
 
+bool cluster_leases_listed(const struct cluster *c)
+{
+    return c->leases != NULL && leases_synced(c->leases);
+}
+
 const char *cluster_leases_never(const struct cluster *c)
 {
     return !c->o.peers_enabled || c->leases == NULL || leases_synced(c->leases) ? NULL : leases_failure(c->leases);

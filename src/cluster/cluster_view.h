@@ -79,6 +79,8 @@ struct cluster_place {
 };
 /* Calls fn for each live peer with an address. fn must not call the cluster. */
 void cluster_each_place(const struct cluster *c, void (*fn)(void *arg, const struct cluster_place *p), void *arg);
+/* The identity Leases have been listed, so that all peers are known. */
+bool cluster_leases_listed(const struct cluster *c);
 /* Why the identity Leases have never been read; NULL: they have, or are not used. */
 const char *cluster_leases_never(const struct cluster *c);
 /* Fills *out, to be released with cluster_view_free(). False when out of memory. */

@@ -274,6 +274,18 @@ def test_ended_ca(world):
     check("client-ca-file has the CAs of the API servers" in before(world, {"client-ca-file": both})[1], "said otherwise")
 
 
+def test_unread_leases(world):
+    """where the Leases cannot be read, it is not said that there is no other server: those are examined that the process knows"""
+    with fault(world, "status", "a", "GET", "/apis/coordination.k8s.io", status=504):
+        status, text = ctl(world, [])
+        alone = before(world, {"peers": []})[1]
+    check("the Leases cannot be read: only those are examined that the process knows" in text, text)
+    check(re.search(r"\u221a peer test-server-b at .* \(as the process knows it\): v1.34.*, its discovery is read", text), text)
+    equal(status, 2, text)
+    check("the API server answers 504" in text, text)
+    check("not examined: the Leases cannot be read" in alone and "there is no other API server" not in alone, alone)
+
+
 def test_form(world):
     """in the golden file every mark has its remedy, and no line is about OpenSSL or longer than a paragraph"""
     with open(GOLDEN, encoding="utf-8") as golden:

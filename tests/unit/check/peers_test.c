@@ -4,6 +4,7 @@
 #include "check/sections.h"
 #include "cluster/api.h"
 #include "cluster/cluster.h"
+#include "cluster/cluster_view.h"
 #include "lib/tap.h"
 #include "net/loop.h"
 
@@ -29,7 +30,9 @@ static struct {
     size_t n;
     uint64_t now_ms;
     uint64_t synced_ms, addresses_ms, read_ms; /* when it is known; UINT64_MAX: never */
-    bool local_cert, ca, local_away;
+    struct peer *given;                        /* who are there if some are given */
+    uint64_t given_ms;                         /* when they are */
+    bool local_cert, ca, local_away, unlisted;
     const char *const *networks; /* proxy-protocol-from */
     struct cluster_opts opts;
     char hostname[16];
@@ -62,6 +65,13 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     (void)m;
     world.opts = *o;
     (void)snprintf(world.hostname, sizeof(world.hostname), "%s", o->hostname);
+    for (size_t i = 0; i < o->n_static_peers; i++)
+        buf_printf(&world.told, "%s=%s port %u; ", o->static_peers[i].name, o->static_peers[i].host,
+                   o->static_peers[i].port);
+    if (o->n_static_peers > 0) {
+        world.peers = world.given;
+        world.n = o->n_static_peers;
+    }
     return (struct cluster *)(void *)&world;
 }
 
@@ -92,10 +102,16 @@ bool served_synced(const struct served *s)
     return world.now_ms >= world.synced_ms;
 }
 
+bool cluster_leases_listed(const struct cluster *c)
+{
+    (void)c;
+    return !world.unlisted;
+}
+
 size_t served_n_peers(const struct served *s)
 {
     (void)s;
-    return world.n;
+    return world.now_ms >= world.given_ms ? world.n : 0;
 }
 
 const char *served_local_id(const struct served *s)
@@ -505,6 +521,58 @@ static void told(void)
     json_object_put(opts.status);
 }
 
+/* Without the Leases nobody is known but by the running process: nothing is said of who there is. */
+static void unread(void)
+{
+    static const char status[] =
+        "{\"servers\":[{\"hostname\":\"a\",\"id\":\"a\",\"life\":\"live\",\"address\":\"10.0.0.1:6443\",\"local\":true}"
+        ","
+        "{\"hostname\":\"b\",\"id\":\"b\",\"life\":\"live\",\"address\":\"10.0.0.2:6443\"},"
+        "{\"hostname\":\"c\",\"id\":\"c\",\"life\":\"lapsed\",\"address\":\"10.0.0.3:6443\"},"
+        "{\"hostname\":\"d\",\"id\":\"d\",\"life\":\"live\",\"address\":null},"
+        "{\"hostname\":\"e\",\"id\":\"e\",\"life\":\"live\",\"address\":\"[2001:db8::5]:6444\"}]}";
+    struct check_opts opts = {.status = json_tokener_parse(status)};
+    struct peer given[] = {PEER("b", 200, VERSION("30")), PEER("e", 0, "refused")},
+                named[] = {PEER("f", 200, VERSION("30"))};
+    struct scene s = {.opts = &opts, .believed = true}, without = {.believed = true};
+
+    for (size_t i = 0; i < ROWS(given); i++)
+        given[i].seen.source = "static";
+    begin(NULL, 0);
+    world.synced_ms = UINT64_MAX;
+    world.unlisted = true;
+    look(&without, open_gates);
+    says("peers\n-- not examined: the Leases cannot be read\n\n" WELL "0 checks.\n", "nobody is known");
+    begin(named, 1);
+    world.synced_ms = UINT64_MAX;
+    world.unlisted = true;
+    look(&without, open_gates);
+    says("peers\n-- the Leases cannot be read: only those are examined that peers names\nok peer f at 10.0.0.2:6443 "
+         "(etcd): v1.30.3, its discovery is read\nok the API servers' versions are neighbours\n\n" WELL "2 checks.\n",
+         "who is configured");
+    begin(NULL, 0);
+    world.synced_ms = UINT64_MAX;
+    world.unlisted = true;
+    world.given = given;
+    world.given_ms = 16000;
+    look(&s, open_gates);
+    says("peers\n-- the Leases cannot be read: only those are examined that the process knows\nok peer b at "
+         "10.0.0.2:6443 (as the process knows it): v1.30.3, its discovery is read\nXX peer e: refused\n" UNREACHABLE
+         "-- whether the API servers' versions are neighbours: 1 could not be asked\n\n1 wrong, 0 to be looked at, 1 "
+         "well.\n",
+         "whom the process knows: said of none of them that peers is to be corrected");
+    is_slice(buf_slice(&world.told), "b=10.0.0.2 port 6443; e=2001:db8::5 port 6444; b /version; e /version; ",
+             "where it knows them");
+    is_u64(world.freed, 2, "both looks are over");
+    begin(NULL, 0);
+    world.synced_ms = world.given_ms = UINT64_MAX;
+    world.unlisted = true;
+    world.given = given;
+    look(&s, open_gates);
+    is_u64(world.now_ms, 5000 + 10000 + 3000, "not waited for longer than three seconds");
+    json_object_put(opts.status);
+}
+
 /* What the running process says is not trusted to have a shape. */
 static void odd(void)
 {
@@ -533,6 +601,7 @@ int main(void)
     versions();
     silent();
     told();
+    unread();
     odd();
     buf_free(&out);
     buf_free(&world.told);
