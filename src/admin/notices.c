@@ -129,6 +129,12 @@ static size_t operators_notices(const struct status *s, char text[][NOTICE_BYTES
                     &out);
         text[n++][buf_len(&out)] = '\0';
     }
+    if (s->headers_more != NULL)
+        (void)snprintf(
+            text[n++], NOTICE_BYTES,
+            "The API servers name headers for identities that requestheader-* does not, and they are removed "
+            "from requests: %s",
+            s->headers_more);
     if ((first = ending(s, &certificates)) != NULL) {
         out = begin(text[n]);
         put_ending(first, certificates, &out);

@@ -47,6 +47,7 @@ struct status {
     const char *config_file;                      /* NULL: none */
     const char *reload_refused, *files_refused;   /* why; "": not */
     uint64_t reload_refused_ms, files_refused_ms; /* for how long they have been */
+    const char *headers_more;                     /* what the API servers name beyond requestheader-*; NULL: nothing */
 
     struct cluster_view cluster; /* the servers */
     char failover[192], etcd[256];

@@ -134,6 +134,8 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n);
 /* False if the API servers were found to accept other front proxies or headers than this configuration, or no CA of
  * clients that it has (front_trust.h). */
 bool cluster_front_trusted(struct cluster *c, char *reason, size_t n);
+/* front_trust_more(). Valid until the loop goes on. */
+const char *cluster_front_more(const struct cluster *c);
 /* The headers by which the API servers accept front proxies, as far as is known. Valid until the loop goes on. */
 const struct user_headers *cluster_front_named(const struct cluster *c);
 /* One line for people on the state of etcd's endpoint records. */

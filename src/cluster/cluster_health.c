@@ -154,6 +154,11 @@ bool cluster_front_trusted(struct cluster *c, char *reason, size_t n)
     return front_trust_agrees(c->front_trust, reason, n);
 }
 
+const char *cluster_front_more(const struct cluster *c)
+{
+    return front_trust_more(c->front_trust);
+}
+
 const struct user_headers *cluster_front_named(const struct cluster *c)
 {
     return front_trust_named(c->front_trust);

@@ -365,6 +365,11 @@ bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n)
     return false;
 }
 
+const char *front_trust_more(const struct front_trust *t)
+{
+    return t->verdict == REQUEST_HEADER_MORE ? t->why.text : NULL;
+}
+
 const struct user_headers *front_trust_named(const struct front_trust *t)
 {
     return &t->named;

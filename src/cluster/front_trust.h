@@ -63,6 +63,9 @@ bool front_trust_is_disbelief(const struct front_trust *t, unsigned status);
 /* False, with the difference in `reason`, if the servers were found to be configured differently, or the local one not
  * to believe us. */
 bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n);
+/* A header that the servers name and that is not configured here, for people; NULL: there is none, or it is not known.
+ */
+const char *front_trust_more(const struct front_trust *t);
 /* The headers that they name, to be removed from requests besides those that are configured. Valid until the loop goes
  * on. */
 const struct user_headers *front_trust_named(const struct front_trust *t);

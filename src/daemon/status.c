@@ -118,6 +118,7 @@ bool status_collect(struct app *a, struct status *out)
         .files_refused = a->files_refused,
         .reload_refused_ms = loop_now_ms(a->loop) - a->reload_refused_ms,
         .files_refused_ms = loop_now_ms(a->loop) - a->files_refused_ms,
+        .headers_more = cluster_front_more(a->cluster),
         .skewed_resources = a->config->skewed_resources,
         .changes = a->changes,
         .traffic = proxy_traffic(a->proxy),

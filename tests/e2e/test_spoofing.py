@@ -126,6 +126,8 @@ def test_names_of_the_servers(world):
     mark = proxy.reload(usual)
     proxy.await_log("API servers name headers for identities that are not configured here", since=mark)
     equal(proxy.get("/readyz")[0], 200, "ready all the same")
+    for page in ("/", "/statusz"):
+        until(lambda p=page: "removed from requests: requestheader-username-headers: X-Login is not configured here" in proxy.get(p)[1], page + " to say it")
     for spelling in ("X-Teams", "x-teams", "X_Teams", "X-Login", "X-More-Scopes"):
         who = world.ask("POST", WHO, REVIEW, user="alice", headers={spelling: "forged"}).json()["status"]["userInfo"]
         equal(who["username"], "alice", spelling)
@@ -133,6 +135,7 @@ def test_names_of_the_servers(world):
     world.sim.delete(MAP, "extension-apiserver-authentication", "kube-system")
     mark = proxy.reload(NAMES)
     proxy.await_log("Reloaded", since=mark)
+    until(lambda: "removed from requests" not in proxy.get("/statusz")[1], "nothing to be said")
 
 
 def test_names_that_are_no_identities(world):

@@ -400,6 +400,11 @@ static void test_operators(void)
     s.files_refused = "no key";
     s.files_refused_ms = 172800000;
     in_all_views(&s, "Changed certificate files were refused (for 2d0h): those from before are in force");
+    s.headers_more = "requestheader-username-headers: X-Login is not configured here";
+    in_all_views(&s,
+                 "The API servers name headers for identities that requestheader-* does not, and they are removed from "
+                 "requests: requestheader-username-headers: X-Login is not configured here");
+    s.headers_more = NULL;
     s.certificates[0].soon = true;
     s.certificates[0].remaining_s = 90000;
     in_all_views(&s, "The certificate of tls-cert-file expires in 25h0m");

@@ -219,6 +219,8 @@ static void named(void)
     begin(&w, TWO);
     sim_run_ms(w.loop, 1000);
     ok(trusted(&w), "one more there: ready");
+    is_str(cluster_front_more(w.cluster), "requestheader-username-headers: X-Login is not configured here",
+           "it is named");
     ok(user_header_is_identity(cluster_front_named(w.cluster), header), "it is removed");
     kube_forbid(w.local, REQUEST_HEADER_PATH, 404);
     sim_run_ms(w.loop, 130000);
@@ -231,6 +233,7 @@ static void named(void)
     kube_set_map(w.local, MAP("X-Remote-User"));
     sim_run_ms(w.loop, 130000);
     ok(!user_header_is_identity(cluster_front_named(w.cluster), header), "until they name it no more");
+    ok(cluster_front_more(w.cluster) == NULL, "nor is there anything to say");
     world_end(&w);
 }
 

@@ -99,6 +99,12 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
     (void)snprintf(text, n, "on");
 }
 
+const char *cluster_front_more(const struct cluster *c)
+{
+    (void)c;
+    return NULL;
+}
+
 void cluster_etcd_state(struct cluster *c, char *text, size_t n)
 {
     (void)c;
