@@ -7,6 +7,11 @@ bool alternatives_exist(const struct job *j)
            (cluster_fails_over(j->proxy->cluster) || j->route.row == ROUTE_ROW_NEWEST);
 }
 
+bool alternatives_of_sender(const struct job *j)
+{
+    return j->authn.rerouted && http_head_find_name(exchange_request(j->x), SLICE_LIT(USER_IF_READY)) != NULL;
+}
+
 bool alternatives_body_gone(const struct job *j)
 {
     return j->body_started && !j->keeps_body;
@@ -21,7 +26,8 @@ bool alternatives_local_left(const struct job *j)
 
 bool alternatives_starting_left(const struct job *j)
 {
-    return j->stage < JOB_STAGE_ANY_PEER && j->peers_starting && j->route.row == ROUTE_ROW_LOCAL_FAILOVER;
+    return j->stage < JOB_STAGE_ANY_PEER && j->peers_starting &&
+           (j->route.row == ROUTE_ROW_LOCAL_FAILOVER || j->route.row == ROUTE_ROW_PEER);
 }
 
 bool alternatives_left(const struct job *j)

@@ -11,6 +11,8 @@
 
 /* Whether other servers may take the request if one does not, so that the client's body is kept. */
 bool alternatives_exist(const struct job *j);
+/* Whether the mvproxy that sent it on asks another one, if it hears that the server here is not ready. */
+bool alternatives_of_sender(const struct job *j);
 /* Whether part of the client's body was sent to a server and not kept, so that no other server can get it. */
 bool alternatives_body_gone(const struct job *j);
 /* Whether a server is left to be asked. Order: the route's candidates, the local server, candidates that were only

@@ -16,12 +16,18 @@ static const struct back_handler *handler(void); /* of what comes back: at the e
 
 /* ---- to a server ---- */
 
+/* There is somebody else to ask if its server is not ready: its mvproxy is to say so, rather than let it wait. */
+static bool only_if_ready(const struct job *j)
+{
+    if (j->stage != JOB_STAGE_READY_PEERS)
+        return false;
+    return j->route.row == ROUTE_ROW_LOCAL_FAILOVER || j->route.row == ROUTE_ROW_NEWEST || j->route.unserved ||
+           (j->route.row == ROUTE_ROW_PEER && j->route.n_candidates > 1 && alternatives_exist(j));
+}
+
 static void send_to(struct job *j, const struct served_peer *peer)
 {
-    bool if_ready = peer != NULL && j->stage == JOB_STAGE_READY_PEERS &&
-                    (j->route.row == ROUTE_ROW_LOCAL_FAILOVER || j->route.row == ROUTE_ROW_NEWEST || j->route.unserved);
-
-    if (!relay_rewrite(j, peer, if_ready))
+    if (!relay_rewrite(j, peer, peer != NULL && only_if_ready(j)))
         return;
     j->peer = peer;
     j->summary.peer = peer != NULL ? peer->host : NULL;
@@ -402,7 +408,9 @@ static void on_failed(void *arg, const struct back_failure_info *f)
         if (send_elsewhere(j, back_failure_name(f->why), f->why != BACK_FAIL_GIVEN_UP))
             return;
     }
-    if (f->why == BACK_FAIL_GIVEN_UP && !j->stays)
+    if (f->why == BACK_FAIL_GIVEN_UP && j->authn.rerouted)
+        job_refuse(j, 503, STATUS_NOT_READY);
+    else if (f->why == BACK_FAIL_GIVEN_UP && !j->stays)
         stay(j);
     else
         refuse_failed(j, f);

@@ -11,6 +11,7 @@
 #include "kube/surface.h"
 #include "net/loop.h"
 #include "net/tls_peer.h"
+#include "proxy/alternatives.h"
 #include "proxy/decide.h"
 #include "proxy/disco_serve.h"
 #include "proxy/forward.h"
@@ -216,8 +217,7 @@ static bool asks_whether_ready(const struct job *j)
 /* A peer whose own server is away has others to ask, and asks again if nobody is ready. */
 static bool wants_who_is_ready(const struct job *j)
 {
-    return j->authn.rerouted && cluster_local_state(j->proxy->cluster) != READINESS_READY &&
-           http_head_find_name(exchange_request(j->x), SLICE_LIT(USER_IF_READY)) != NULL;
+    return alternatives_of_sender(j) && cluster_local_state(j->proxy->cluster) != READINESS_READY;
 }
 
 /* Who asks for what not all servers serve is named when it ends: until then its names have to be kept. */

@@ -16,6 +16,7 @@ from test_watch import Watch
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"  # of 1.34 on
 BOB = {"Authorization": "Bearer token-root"}
 EXTRA = [{"group": "example.com", "version": "v1", "resource": "widgets", "kind": "Widget", "namespaced": True,
           "verbs": ["create", "delete", "get", "list", "update", "patch", "watch"]}]
@@ -275,6 +276,27 @@ def test_etcd(world):
     until(lambda: world.sim.hits(other) > 3, "it to be asked")
     equal((world.proxies["a"].metric(GONE), served_by(world.ask("GET", MAPS))), (0, None), "another check")
     world.sim.heal(other)
+
+
+def test_etcd_of_a_peer(world):
+    """what two peers serve, of whom one has lost its etcd: the other one answers all of it, what waits at the first included"""
+    stuck, waiting = world.sim.fault("hang", server="b", path=CLASSES), []
+    asking = [threading.Thread(target=lambda: waiting.append(world.ask("GET", CLASSES))) for _ in range(40)]
+    for one in asking:
+        one.start()
+    until(lambda: world.sim.hits(stuck) > 0 and len(waiting) + world.sim.hits(stuck) >= 40, "requests that wait")
+    fault = world.sim.fault("status", server="b", path="/readyz", status=500, body="[-]etcd failed: reason withheld\n", contentType="text/plain; charset=utf-8")
+    away(world, "b")
+    for one in asking:
+        one.join(30)
+    equal([(a.status, a.header("X-Mvproxy-Served-By")) for a in waiting], [(200, waiting[0].header("X-Mvproxy-Served-By"))] * 40, "all of them")
+    mark = world.sim.mark()
+    for _ in range(30):
+        equal(world.ask("GET", CLASSES).status, 200, "one more")
+    equal({r["server"] for r in world.sim.requests(path=CLASSES, since=mark)}, {"c"}, "asked")
+    world.sim.heal(stuck)
+    world.sim.heal(fault)
+    ready(world, "b")
 
 
 def test_watch(world):

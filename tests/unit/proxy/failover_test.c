@@ -111,6 +111,44 @@ static void full(void)
     world_close(&w);
 }
 
+#define NOT_READY "HTTP/1.1 503 Service Unavailable\r\nX-Mvproxy-Try-Another: true\r\nContent-Length: 0\r\n\r\n"
+#define ASKS_IF_READY "X-Mvproxy-If-Ready: true\r\n"
+
+/* The servers of both peers wait for an etcd, say: whoever is ready is found, and if nobody is, they wait after all. */
+static void not_ready(size_t n_peers, bool fails_over)
+{
+    struct server *first, *second;
+    struct world w;
+    struct side *c;
+
+    world_init(&w, n_peers);
+    w.fails_over = fails_over;
+    world_start(&w);
+    c = client(&w);
+    ask(c, "POST", "Content-Length: 3\r\n");
+    say(c, "abc");
+    first = asked(&w, c);
+    ok(has(conn(first, 0), "abc"), "%zu peers: one is asked", n_peers);
+    if (n_peers == 1 || !fails_over) {
+        ok(!got(conn(first, 0), "If-Ready"), "ready or not, if %s", fails_over ? "it alone has it" : "that is off");
+        say(conn(first, 0), OK_ANSWER);
+        ok(has(c, "HTTP/1.1 200 "), "it answers");
+        world_close(&w);
+        return;
+    }
+    ok(got(conn(first, 0), ASKS_IF_READY), "if its server is ready");
+    second = first == &w.peers[0] ? &w.peers[1] : &w.peers[0];
+    buf_reset(&first->conns[0].got);
+    say(conn(first, 0), NOT_READY);
+    ok(has(conn(second, 0), "abc") && got(conn(second, 0), ASKS_IF_READY), "it is not: the next one, with the body");
+    say(conn(second, 0), NOT_READY);
+    ok(until(&w, got(&first->conns[first->n_conns - 1], "abc")), "nobody is: the first one again");
+    ok(!got(&first->conns[first->n_conns - 1], "If-Ready"), "ready or not");
+    say(&first->conns[first->n_conns - 1], OK_ANSWER);
+    ok(has(c, "HTTP/1.1 200 "), "its answer is the answer");
+    world_close(&w);
+}
+
 static void on_fetched(void *arg, const struct fetch_result *r)
 {
     *(bool *)arg = r->ok;
@@ -364,6 +402,9 @@ int main(void)
     down(2, "DELETE", "");
     down(3, "POST", "Content-Length: 0\r\n");
     full();
+    not_ready(2, true);
+    not_ready(1, true);
+    not_ready(2, false);
     own_requests();
     outlier();
     unknown_token("GET", TOKEN);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests that a peer has sent on: served here or refused, after one look at what is served; never sent on again. */
+#include "back/back.h"
 #include "base/limits.h"
 #include "net/loop.h"
 #include "net/tls_ctx.h"
@@ -203,8 +204,36 @@ static void waste_of_others(void)
     world_close(&w);
 }
 
+/* They wait at the local server, whose etcd goes. Whoever sent them on has others to ask, or has not. */
+static void given_up(void)
+{
+    struct world w;
+    struct side *asks, *waits;
+
+    world_init(&w, 1);
+    w.front_tls = server_ctx(false);
+    w.client_tls = client_ctx("front-proxy-client", false);
+    w.local_has_jobs = w.fails_over = true;
+    world_start(&w);
+    asks = client(&w);
+    waits = client(&w);
+    say(asks, "GET " JOBS MARKED "X-Mvproxy-If-Ready: true\r\n\r\n");
+    say(waits, "GET " JOBS "/x" MARKED "\r\n");
+    ok(has(conn(&w.local, 0), "\r\n\r\n") && has(conn(&w.local, 1), "\r\n\r\n"), "both are under way");
+    origin_fail_unanswered(w.opts.local, "its etcd is away");
+    ok(has(asks, "HTTP/1.1 503 ") && got(asks, "X-Mvproxy-Try-Another: true\r\n"), "there it is another one's turn");
+    world_settle(&w);
+    ok(!got(waits, "HTTP/1.1 "), "here an answer may still come");
+    for (size_t i = 0; i < 2; i++)
+        if (got(conn(&w.local, i), "/x HTTP"))
+            say(conn(&w.local, i), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    ok(has(waits, "\r\n\r\nok"), "and does");
+    world_close(&w);
+}
+
 int main(void)
 {
+    given_up();
     waste_of_others();
     served_after_all();
     not_served();
