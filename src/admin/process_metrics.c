@@ -6,12 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 
+enum { LOOK_US = 1000 };
+
 struct process_metrics {
+    DIR *fds; /* is being read; NULL: it is not */
+    double n_fds;
     struct metric *cpu, *waiting, *resident, *virtual, *open_fds, *max_fds, *threads, *log_dropped;
 };
 
@@ -56,17 +62,32 @@ static double read_waiting(void)
     return waited == NULL ? -1 : (double)strtoull(waited, NULL, 10) / 1e9;
 }
 
-static double count_fds(void)
+/*
+ * Linux tells their number as the folder's size since 6.2. Before it they have to be read one by one, a microsecond
+ * each: of many thousands only a part is in one turn, and the next exposition goes on.
+ */
+static void count_fds(struct process_metrics *p)
 {
-    DIR *d = opendir("/proc/self/fd");
-    double n = 0;
+    uint64_t end = clock_us() + LOOK_US;
+    struct stat st;
 
-    if (d == NULL)
-        return 0;
-    while (readdir(d) != NULL)
-        n++;
-    closedir(d);
-    return n - 3; /* ".", ".." and the directory itself */
+    if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0) {
+        metric_set(p->open_fds, (double)st.st_size);
+        return;
+    }
+    if (p->fds == NULL) {
+        p->fds = opendir("/proc/self/fd");
+        p->n_fds = -3; /* ".", ".." and the folder itself */
+    }
+    while (p->fds != NULL && clock_us() < end) {
+        if (readdir(p->fds) != NULL) {
+            p->n_fds++;
+            continue;
+        }
+        closedir(p->fds);
+        p->fds = NULL;
+        metric_set(p->open_fds, p->n_fds);
+    }
 }
 
 static void collect(void *arg)
@@ -88,7 +109,7 @@ static void collect(void *arg)
         metric_set(p->virtual, (double)fields[FIELD_VSIZE]);
         metric_set(p->resident, (double)fields[FIELD_RSS] * (double)sysconf(_SC_PAGESIZE));
     }
-    metric_set(p->open_fds, count_fds());
+    count_fds(p);
     metric_add(p->log_dropped, (double)log_dropped() - metric_value(p->log_dropped));
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
         metric_set(p->max_fds, (double)limit.rlim_cur);
@@ -148,5 +169,7 @@ struct process_metrics *process_metrics_new(struct metrics *m, const char *versi
 
 void process_metrics_free(struct process_metrics *p)
 {
+    if (p->fds != NULL)
+        closedir(p->fds);
     mem_free(p);
 }

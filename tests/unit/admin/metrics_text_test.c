@@ -6,11 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "admin/process_metrics.h"
 #include "lib/tap.h"
 
-enum { TEXT_BYTES = 1 << 16 };
+enum { TEXT_BYTES = 1 << 16, MORE_FDS = 40 };
 
 static const char *const one[] = {"code", NULL};
 static const char *const two[] = {"code", "name", NULL};
@@ -250,6 +251,24 @@ static double waited(void)
     return ns == NULL ? -1 : (double)strtoull(ns, NULL, 10) / 1e9;
 }
 
+static double more_fds(struct metrics *m)
+{
+    struct metric *fds = metric_single(m, METRIC_GAUGE, "process_open_fds", "");
+    double before = metric_value(fds), after;
+    int opened[MORE_FDS];
+    struct buf out;
+
+    buf_init(&out, TEXT_BYTES);
+    for (size_t i = 0; i < MORE_FDS; i++)
+        opened[i] = dup(STDERR_FILENO);
+    metrics_text_write(&out, m, METRICS_PROMETHEUS);
+    after = metric_value(fds);
+    for (size_t i = 0; i < MORE_FDS; i++)
+        close(opened[i]);
+    buf_free(&out);
+    return after - before;
+}
+
 static void test_process(void)
 {
     struct metrics *m = metrics_new();
@@ -262,6 +281,7 @@ static void test_process(void)
     metrics_text_write(&out, m, METRICS_PROMETHEUS);
     ok(memmem(buf_slice(&out).p, buf_len(&out), "mvproxy_build_info{version=\"1.2\\\"3\"", 35) != NULL, "build info");
     ok(metric_value(metric_single(m, METRIC_GAUGE, "process_open_fds", "")) >= 3, "descriptors");
+    is_double(more_fds(m), MORE_FDS, "as many more as are opened");
     ok(metric_value(metric_single(m, METRIC_GAUGE, "process_threads", "")) >= 1, "threads");
     ok(metric_value(metric_single(m, METRIC_GAUGE, "process_resident_memory_bytes", "")) > 100000, "memory");
     ok(metric_value(metric_single(m, METRIC_GAUGE, "process_virtual_memory_bytes", "")) >
