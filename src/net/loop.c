@@ -24,6 +24,7 @@ enum {
     MISUSE_LINES = 20,   /* in the log; one would do, but they may be of several kinds */
     GAP_US = 100000,     /* without a look at the sockets: not what idle or busy processes are like */
     SUSPENDED_MS = 1000, /* a pause that is worth a line */
+    CUT_TURNS = 4,       /* that left events to the next count as one for handshakes, and after a gap */
     CATCH_UP_TURNS = 64, /* what is not read by then is what has come since */
     DRAIN_ROUNDS = 1000, /* work that queues itself again and again ends here when the loop is freed */
 };
@@ -59,6 +60,8 @@ struct loop {
     unsigned seen;           /* of them in this turn, of the outermost: what had arrived */
     unsigned misused;        /* calls that were refused */
     bool awake;              /* the turn has stamped its time */
+    unsigned cuts;           /* turns in a row that left events to the next */
+    bool in_events;          /* callbacks come from sockets and timers */
     bool stop;
     struct buf_free_list free_list;
     struct recv_area area;
@@ -188,6 +191,9 @@ void loop_leave(struct loop *l)
 
         while ((node = list_pop_front(&l->queues[LOOP_AT_LEAVE])) != NULL)
             run_node(node);
+        /* libevent keeps what is due in its order, and goes on with it in the next turn, which does not wait. */
+        if (l->in_events && clock_us() >= l->awake_since_us + EVENTS_TURN_US)
+            event_base_loopbreak(l->base);
     }
     l->depth--;
 }
@@ -339,12 +345,15 @@ static bool has_work(const struct loop *l)
 
 /*
  * Whether everything is read that had arrived in a gap: the sockets were asked since and had nothing, or again and
- * again. Each time they tell of a part of themselves only (epoll_wait(2), maxevents), and each is read in pieces.
+ * again. Each time they tell of a part of themselves only (epoll_wait(2), maxevents), and each is read in pieces; what
+ * they told of may be the work of several turns.
  */
-static bool has_caught_up(const struct loop *l, unsigned seen)
+static bool has_caught_up(struct loop *l, unsigned seen)
 {
     if (l->gap_turn == l->turn)
         return false;
+    if (l->cuts % CUT_TURNS != 0)
+        l->gap_turn++;
     return (seen == 0 && !has_work(l)) || l->turn - l->gap_turn >= CATCH_UP_TURNS;
 }
 
@@ -387,6 +396,23 @@ static void end_turn(struct loop *l)
     l->looked_us = now;
 }
 
+/*
+ * Their part is for all that is due at a time, however many turns that takes: or a flood of handshakes would have most
+ * of the time as soon as there is much else to do.
+ */
+static void run_all_handshakes(struct loop *l)
+{
+    bool cut = event_base_got_break(l->base) && event_base_get_num_events(l->base, EVENT_BASE_COUNT_ACTIVE) > 0;
+
+    l->cuts = cut ? l->cuts + 1 : 0;
+    if (l->cuts % CUT_TURNS != 0)
+        return;
+    if (handshake_queue_waiting(l->handshakes) > 0)
+        run_handshakes(l, l->handshakes, HANDSHAKE_TURN_US);
+    if (handshake_queue_waiting(l->server_handshakes) > 0)
+        run_handshakes(l, l->server_handshakes, SERVER_HANDSHAKE_TURN_US);
+}
+
 static void run_turn(struct loop *l, bool may_block)
 {
     int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
@@ -401,12 +427,11 @@ static void run_turn(struct loop *l, bool may_block)
     if (!may_block || l->catching_up || has_work(l))
         flags |= EVLOOP_NONBLOCK;
     l->seen = 0;
+    l->in_events = true;
     event_base_loop(l->base, flags);
+    l->in_events = false;
     seen = l->seen;
-    if (handshake_queue_waiting(l->handshakes) > 0)
-        run_handshakes(l, l->handshakes, HANDSHAKE_TURN_US);
-    if (handshake_queue_waiting(l->server_handshakes) > 0)
-        run_handshakes(l, l->server_handshakes, SERVER_HANDSHAKE_TURN_US);
+    run_all_handshakes(l);
     if (l->queues[LOOP_BULK].count > 0)
         run_bulk(l);
     if (l->catching_up && has_caught_up(l, seen))

@@ -16,6 +16,11 @@
  */
 void loop_enter(struct loop *l);
 void loop_leave(struct loop *l);
+/*
+ * Thousands of connections may end in one moment. After so long no further callback begins in a turn: the rest of what
+ * is due has the next ones, in its order.
+ */
+enum { EVENTS_TURN_US = 1000 };
 /* The loop is awake: stamps the turn's time. loop_enter() does it; code that works before its first callback calls it
  * too. */
 void loop_touch(struct loop *l);

@@ -17,6 +17,7 @@ struct event_base {
     struct event *due[EVENTS]; /* NULL: cancelled meanwhile */
     size_t n_armed, n_due;
     size_t called;
+    bool broken; /* the rest has the next turn */
     sim_order_fn *order;
     void *order_arg;
 };
@@ -225,8 +226,9 @@ int event_base_loop(struct event_base *b, int flags)
     size_t n;
 
     (void)flags;
+    b->broken = false;
     collect(b);
-    while ((n = left(b)) > 0) {
+    while ((n = left(b)) > 0 && !b->broken) {
         size_t at = n > 1 && b->order != NULL ? b->order(b->order_arg, n) : 0;
 
         if (at < b->due_sources.count)
@@ -235,7 +237,26 @@ int event_base_loop(struct event_base *b, int flags)
             call_timer(b, at - b->due_sources.count);
     }
     b->n_due = 0;
+    while (list_pop_front(&b->due_sources) != NULL) /* what is still due is found again */
+        ;
     return 0;
+}
+
+int event_base_loopbreak(struct event_base *b)
+{
+    b->broken = true;
+    return 0;
+}
+
+int event_base_got_break(struct event_base *b)
+{
+    return b->broken;
+}
+
+int event_base_get_num_events(struct event_base *b, unsigned what)
+{
+    (void)what;
+    return (int)left(b);
 }
 
 /* ---- for tests ---- */

@@ -324,6 +324,54 @@ static void test_bulk(struct loop *l)
     is_str(g.text, "1a3", "who has been served was not queued twice");
 }
 
+/* Takes half of what all of them may take in a turn. */
+static void on_dear_arrival(evutil_socket_t fd, short what, void *arg)
+{
+    struct dear *d = arg;
+    char byte;
+
+    (void)what;
+    loop_enter(d->g->l);
+    if (read(fd, &byte, 1) == 1)
+        spend(d);
+    loop_leave(d->g->l);
+}
+
+static void test_events(struct loop *l)
+{
+    enum { MANY = 9 };
+    struct log g = {.l = l};
+    struct dear dear[MANY], handshake = {.g = &g, .name = "h"};
+    struct event *events[MANY];
+    int pair[MANY][2];
+    size_t first;
+
+    for (size_t i = 0; i < MANY; i++) {
+        if (pipe(pair[i]) != 0 || write(pair[i][1], "x", 1) != 1)
+            tap_bail("pipe");
+        dear[i] = (struct dear){.g = &g, .name = "e", .takes_us = EVENTS_TURN_US / 2 + 1};
+        events[i] = event_new(loop_base(l), pair[i][0], EV_READ | EV_PERSIST, on_dear_arrival, &dear[i]);
+        event_add(events[i], NULL);
+    }
+    loop_defer(l, &g.a, say_a, &g);
+    handshake.n = (struct handshake_step){.fn = spend, .arg = &handshake};
+    handshake_queue_add(loop_handshakes(l), &handshake.n, SLICE_LIT("10.0.0.1"), false);
+    loop_run_once(l, 10000);
+    first = strcspn(g.text, "a");
+    ok(first >= 1 && first <= 2, "a turn begins no further callback when events have had their part: %s", g.text);
+    is_str(g.text + first, "a", "the rest of the turn comes all the same, but for handshakes");
+    for (size_t turns = 0; strlen(g.text) < MANY + 2 && turns < MANY; turns++)
+        loop_run_once(l, 10000);
+    is_u64(strlen(g.text), MANY + 2, "what is left has the next turns, which do not block: %s", g.text);
+    ok(g.text[MANY + 1] == 'e', "and a handshake has its part in one of them");
+    for (size_t i = 0; i < MANY; i++) {
+        event_free(events[i]);
+        close(pair[i][0]);
+        close(pair[i][1]);
+    }
+    settle(l);
+}
+
 static void say_r(void *arg)
 {
     add(arg, "r");
@@ -497,6 +545,7 @@ int main(void)
     test_timer_free_inside(l);
     test_handshakes(l);
     test_bulk(l);
+    test_events(l);
     test_pause();
     test_run_and_signal(l);
     test_metric();
