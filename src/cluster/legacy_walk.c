@@ -214,11 +214,14 @@ static bool add_schemas(struct legacy_walk *w, const struct schema_index *x, str
 static void on_schemas(void *arg, const struct fetch_result *r)
 {
     struct legacy_walk *w = arg;
-    struct schema_index *x = api_answered(r, 200) ? schema_index_parse(r->body) : NULL;
+    struct schema_index *x = NULL;
     struct err err = {.text = ""};
 
     w->server = NULL;
-    if (!r->ok || is_of_mvproxy(w, r->head)) {
+    if (api_answered(r, 200) && !schema_index_read(r->body, &x)) {
+        (void)err_set(&err, "out of memory");
+        fails(w, &err);
+    } else if (!r->ok || is_of_mvproxy(w, r->head)) {
         server_fails(w, SLICE_LIT("/openapi/v3"), r);
     } else if (!add_schemas(w, x, &err) || !add_last(w, &err)) {
         fails(w, &err);

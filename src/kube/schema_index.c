@@ -17,6 +17,7 @@ struct schema_index {
     struct arena *arena;
     struct schema_entry *at; /* sorted */
     size_t n, room;
+    bool starved; /* out of memory while it was read */
     uint64_t digest;
 };
 
@@ -69,6 +70,12 @@ static struct slice hash_in(struct slice url)
     return SLICE_NONE;
 }
 
+static bool starve(struct schema_index *x)
+{
+    x->starved = true;
+    return false;
+}
+
 static bool add(struct schema_index *x, struct schema_entry e)
 {
     if (x->n == LIMIT_SCHEMAS)
@@ -78,7 +85,7 @@ static bool add(struct schema_index *x, struct schema_entry e)
         struct schema_entry *more = mem_array(room, sizeof(*more));
 
         if (more == NULL)
-            return false;
+            return starve(x);
         if (x->n > 0)
             memcpy(more, x->at, x->n * sizeof(*more));
         mem_free(x->at);
@@ -88,7 +95,7 @@ static bool add(struct schema_index *x, struct schema_entry e)
     e.path = arena_copy(x->arena, e.path);
     e.url = arena_copy(x->arena, e.url);
     if (e.path.p == NULL || e.url.p == NULL)
-        return false;
+        return starve(x);
     e.hash = hash_in(e.url);
     x->at[x->n++] = e;
     return true;
@@ -107,8 +114,10 @@ static bool take_paths(struct schema_index *x, struct jscan *s)
         if (!jscan_value(s, &item))
             return false;
         if (item.type != JSCAN_OBJECT || !jscan_get(item.raw, SLICE_LIT("serverRelativeURL"), &url) ||
-            url.type != JSCAN_STRING || !jscan_text(x->arena, &key, &e.path) || !jscan_text(x->arena, &url, &e.url))
+            url.type != JSCAN_STRING)
             continue;
+        if (!jscan_text(x->arena, &key, &e.path) || !jscan_text(x->arena, &url, &e.url))
+            return starve(x);
         if (!add(x, e))
             return false;
     }
@@ -162,21 +171,32 @@ static void sort(struct schema_index *x)
     x->n = kept;
 }
 
-struct schema_index *schema_index_parse(struct slice document)
+bool schema_index_read(struct slice document, struct schema_index **out)
 {
     struct schema_index *x = mem_zalloc(sizeof(*x));
+    bool starved;
 
+    *out = NULL;
     if (x == NULL)
-        return NULL;
+        return false;
     x->refs = 1;
     x->arena = arena_new(LIMIT_SCHEMA_INDEX_BYTES * 4);
     if (x->arena == NULL || !take(x, document)) {
+        starved = x->arena == NULL || x->starved;
         schema_index_unref(x);
-        return NULL;
+        return !starved;
     }
     sort(x);
     x->digest = digest(x);
-    return x;
+    *out = x;
+    return true;
+}
+
+struct schema_index *schema_index_parse(struct slice document)
+{
+    struct schema_index *x;
+
+    return schema_index_read(document, &x) ? x : NULL;
 }
 
 struct schema_index *schema_index_ref(struct schema_index *x)

@@ -16,7 +16,10 @@ struct schema_entry {
     struct slice hash; /* within the URL; empty: none */
 };
 
-/* Entries without URL are left out. NULL: not such a document, over a limit, or out of memory. */
+/* Entries without URL are left out. False: out of memory. *out is NULL then, and if it is not such a document, or over
+ * a limit. */
+MEM_CHECK bool schema_index_read(struct slice document, struct schema_index **out);
+/* The same, where it does not matter why there is none. */
 MEM_CHECK struct schema_index *schema_index_parse(struct slice document);
 struct schema_index *schema_index_ref(struct schema_index *x); /* NULL is fine, here and below */
 void schema_index_unref(struct schema_index *x);

@@ -81,17 +81,22 @@ static void test_refused(void)
 
 static void test_memory(void)
 {
-    struct slice text = SLICE_LIT("{\"paths\":{" ITEM("apis/batch/v1", "/x?hash=AB") "}}");
+    struct slice text = SLICE_LIT("{\"paths\":{" ITEM("apis/batch/v\\u0031", "/x?hash=\\u0041B") "}}");
+    unsigned failed = 0;
 
     for (unsigned i = 1; i < 10; i++) {
         struct schema_index *x;
+        bool read;
 
         mem_fail_nth(i);
-        x = schema_index_parse(text);
+        read = schema_index_read(text, &x);
         mem_fail_nth(0);
+        failed += !read;
+        ok(read == (x != NULL), "that it is out of memory is told, allocation %u", i);
         ok(x == NULL || slice_eq(hash_of(x, "batch", "v1"), SLICE_LIT("AB")), "all or nothing, allocation %u", i);
         schema_index_unref(x);
     }
+    ok(failed >= 3, "%u failed", failed);
 }
 
 int main(void)
