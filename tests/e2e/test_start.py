@@ -11,6 +11,7 @@ import subprocess
 import fixture
 from fixture import check, equal, until
 
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 MAPS = "/api/v1/namespaces/default/configmaps"
 CLASSES = "/apis/resource.k8s.io/v1/deviceclasses"
 
@@ -46,6 +47,19 @@ def test_verbose(world):
     lines = text.splitlines()
     check(any(line.startswith("[-]") for line in lines) and any(line.startswith("[+]") for line in lines), text)
     check(lines[-1] == "readyz check failed", text)
+
+
+def test_only_peer_there(world):
+    """a static peer answers for resources, but not for discovery: what the local server has that the peer lacks nobody can name"""
+    world.sim.start_server("b")
+    until(lambda: world.ask("GET", MAPS).status == 200, "the peer to answer")
+    until(lambda: world.proxies["b"].get("/readyz")[0] == 200, "the peer to be ready")
+    for _ in range(5):
+        for path, accept in (("/apis", V2), ("/api", V2), ("/apis", "application/json"), ("/apis/apps", "application/json"), ("/apis/apps/v1", V2)):
+            answer = world.ask("GET", path, headers={"Accept": accept})
+            equal((path, answer.status, bool(answer.header("Retry-After"))), (path, 503, True), answer)
+        equal(world.ask("GET", MAPS).status, 200, "a resource")
+    world.sim.kill_server("b")
 
 
 def test_comes_to_life(world):
