@@ -15,7 +15,7 @@
 #include "ctl/weigh.h"
 
 #define BEGUN "{\"v\":1,\"ok\":true,"
-#define HANGS "the process hangs (why: systemctl status mvproxy, or the container's log)"
+#define HANGS "the process hangs, or has no descriptors left (why: systemctl status mvproxy, or the container's log)"
 
 /* The most that the daemon sends is an answer that is broken off, and the line that says why. */
 enum {

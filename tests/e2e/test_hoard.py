@@ -7,7 +7,7 @@ import contextlib
 import resource
 
 import fixture
-from fixture import check, equal, until
+from fixture import check, ctl_json, equal, until
 from rawh2 import RawH2
 
 DESCRIPTORS = 1000
@@ -41,6 +41,22 @@ def test_hoard(world):
         client.until(lambda: stream in client.ended)
         check(b'"code":429' in client.data[stream], "beyond its share", client.data[stream])
         check(busy(world) <= SHARE + 5, "more than a share", busy(world))
+    until(lambda: busy(world) <= 5, "their connections to be closed")
+
+
+def test_tools(world):
+    """all places of clients and most connections to servers are taken: who looks how mvproxy is doing still gets an answer"""
+    a = world.proxies["a"]
+    with contextlib.ExitStack() as stack:
+        places = ctl_json(world, "status")["maxConnections"]
+        for number in range(places - 5):  # the other mvproxy has a few
+            client = RawH2(stack.enter_context(world.client(user=None, alpn=("h2",), source="127.0.2.%d" % (number // 10 + 1))))
+            for _ in range(2):
+                client.request("POST", MAPS, b"{", end=False, fields={"content-length": "1000"})
+        until(lambda: busy(world) >= MOST * 0.9, "the uploads")
+        for _ in range(3):
+            check(ctl_json(world, "status")["connections"] >= places - 5, "the control socket")
+            equal(a.get("/metrics")[0], 200, "the admin listener")
     until(lambda: busy(world) <= 5, "their connections to be closed")
 
 

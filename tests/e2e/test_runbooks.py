@@ -104,6 +104,14 @@ def test_down(world):
     world.proxies["a"].stop()
     walk(world, "MvproxyDown", lambda: not world.proxies["a"].running(), "no mvproxy answers")
     world.proxies["a"].start()
+    with contextlib.ExitStack() as stack:
+        os.kill(world.proxies["a"].child.pid, signal.SIGSTOP)
+        stack.callback(os.kill, world.proxies["a"].child.pid, signal.SIGCONT)
+        status, _, said = ctl(world, "status")
+    hangs = re.search(r"no mvproxy answers: ([^(]*) \(", said)
+    check(status == 2 and hangs, "mvproxyctl of one that hangs", status, said)
+    with open(os.path.join(BOOKS, "MvproxyDown.md"), encoding="utf-8") as page:
+        check("*%s*" % hangs.group(1) in page.read(), "not on the page", hangs.group(1))
 
 
 def test_ejected(world):
