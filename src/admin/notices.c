@@ -162,19 +162,32 @@ static void put_memory(const struct status *s, struct buf *out)
                s->client_memory >> 20, s->client_memory_limit >> 20);
 }
 
+static const char *plural(size_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* It is told for ten seconds, in which places may come free. */
+static const char *whether_clients_wait(const struct status *s)
+{
+    return s->full ? ", and none can make room: new clients wait"
+                   : ": new clients had to wait less than ten seconds ago, for none could make room";
+}
+
 /* Whoever comes hangs, and nothing that is open tells of it. */
 static size_t put_waiting(const struct status *s, char text[][NOTICE_BYTES])
 {
     size_t n = 0;
 
     if (s->crowded)
-        (void)snprintf(
-            text[n++], NOTICE_BYTES,
-            "%zu connections and %zu tunnels, of %zu that max-connections allows, and none can make room: new "
-            "clients wait",
-            s->connections, s->tunnels, s->max_connections);
+        (void)snprintf(text[n++], NOTICE_BYTES,
+                       "%zu connection%s and %zu tunnel%s, of %zu that max-connections allows%s", s->connections,
+                       plural(s->connections), s->tunnels, plural(s->tunnels), s->max_connections,
+                       whether_clients_wait(s));
     if (s->accept_failure != NULL)
-        (void)snprintf(text[n++], NOTICE_BYTES, "New clients wait, for none can be accepted: %s", s->accept_failure);
+        (void)snprintf(text[n++], NOTICE_BYTES,
+                       "New clients wait, or had to less than ten seconds ago, for none could be accepted: %s",
+                       s->accept_failure);
     return n;
 }
 

@@ -42,6 +42,7 @@ struct status {
     size_t connections, requests, tunnels;
     size_t max_connections;                       /* 0: no limit */
     bool crowded;                                 /* new clients wait for one of these to end */
+    bool full;                                    /* and that is so now; else less than ten seconds ago */
     const char *accept_failure;                   /* or because of this; NULL: they do not */
     size_t client_memory, client_memory_limit;    /* bytes; SIZE_MAX: no limit */
     const char *config_file;                      /* NULL: none */

@@ -279,14 +279,14 @@ static void judge_room(struct scene *s)
             s->f, "process-connections",
             "raise max-connections, or bound with max-connections-per-client who takes them (`ss -tn src ADDRESS:PORT` "
             "tells, with what mvproxyctl status has after Listening)",
-            "new clients wait: there are as many connections as max-connections allows (%s), and none can "
-            "make room",
+            "new clients wait, or had to less than ten seconds ago: there are as many connections as max-connections "
+            "allows (%s), and none can make room",
             sections_text(s->opts->status, "maxConnections"));
     if (failure[0] != '\0')
         findings_wrong(s->f, "process-descriptors",
                        "raise LimitNOFILE= in a drop-in of the unit (fs.file-max, or memory, if it is the machine's "
                        "limit), or lower max-connections",
-                       "new clients wait: they cannot be accepted: %s", failure);
+                       "new clients wait, or had to less than ten seconds ago: they cannot be accepted: %s", failure);
 }
 
 static void judge_silence(struct scene *s)

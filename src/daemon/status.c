@@ -79,6 +79,7 @@ static void take_process(struct app *a, struct status *s)
     s->tunnels = proxy_tunnels(a->proxy);
     s->max_connections = front_max_connections(a->front);
     s->crowded = front_is_crowded(a->front);
+    s->full = front_is_full(a->front);
     s->accept_failure = front_accept_failure(a->front);
     s->client_memory = front_memory(a->front);
     s->client_memory_limit = front_memory_limit(a->front);

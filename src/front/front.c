@@ -118,7 +118,7 @@ static void say_full(struct front *f)
                     LU("timesSinceLastLine", times));
 }
 
-static bool is_full(const struct front *f)
+bool front_is_full(const struct front *f)
 {
     return f->max_connections != 0 && f->host.conns.count + f->host.leaving.count >= f->max_connections;
 }
@@ -313,7 +313,7 @@ static void make_place(void *arg)
 {
     struct front *f = arg;
 
-    if (f->listeners == NULL || f->held || !is_full(f))
+    if (f->listeners == NULL || f->held || !front_is_full(f))
         return;
     loop_timer_set(f->full_look, FULL_LOOK_MS);
     if (end_idle(f) || end_silent(f) || end_slow(f) || end_dripping(f))
@@ -328,7 +328,7 @@ static void make_place(void *arg)
 /* Leaves new connections in the kernel's queue while there are as many as may be. */
 static void regulate(struct front *f)
 {
-    bool full = is_full(f);
+    bool full = front_is_full(f);
 
     if (f->listeners == NULL || (full || f->held) == f->paused)
         return;

@@ -56,6 +56,8 @@ size_t front_exchanges(const struct front *f);       /* requests being served */
 size_t front_max_connections(const struct front *f); /* 0: no limit */
 /* New clients were left waiting in the last ten seconds: there are max_connections, of which none could be ended. */
 bool front_is_crowded(const struct front *f);
+/* Whether they do now, unless one of the connections makes room. */
+bool front_is_full(const struct front *f);
 /* Why accept() failed in the last ten seconds, for want of descriptors or memory; NULL: it did not. */
 const char *front_accept_failure(const struct front *f);
 size_t front_memory(const struct front *f);       /* bytes that clients make us hold */

@@ -462,11 +462,16 @@ static void test_unread(void)
     s.connections = 18;
     s.tunnels = 2;
     s.max_connections = 20;
-    s.crowded = true;
+    s.crowded = s.full = true;
     in_all_views(
         &s, "18 connections and 2 tunnels, of 20 that max-connections allows, and none can make room: new clients");
+    s.connections = 1;
+    s.tunnels = 0;
+    s.full = false;
+    in_all_views(&s, "1 connection and 0 tunnels, of 20 that max-connections allows: new clients had to wait less than "
+                     "ten seconds ago, for none could make room");
     s.accept_failure = "Too many open files";
-    in_all_views(&s, "New clients wait, for none can be accepted: Too many open files");
+    in_all_views(&s, "New clients wait, or had to less than ten seconds ago, for none could be accepted: Too many");
     is_u64(notices_of(&s, notices), before + 3, "each is told for itself");
     (void)snprintf(s.peers_off, sizeof(s.peers_off), "peer-ca-file is not configured");
     in_all_views(&s, "Peers are not used: peer-ca-file is not configured");

@@ -83,10 +83,12 @@ static const struct {
      "\"x\"}",
      NULL, NULL, false,
      VALID(
-         "good.yaml") "XX new clients wait: there are as many connections as max-connections allows (20), and none "
+         "good.yaml") "XX new clients wait, or had to less than ten seconds ago: there are as many connections as "
+                      "max-connections allows (20), and none "
                       "can make room\n    what to do: raise max-connections, or bound with max-connections-per-client "
                       "who takes them (`ss -tn src ADDRESS:PORT` tells, with what mvproxyctl status has after "
-                      "Listening)\nXX new clients wait: they cannot be accepted: x\n    what to "
+                      "Listening)\nXX new clients wait, or had to less than ten seconds ago: they cannot be accepted: "
+                      "x\n    what to "
                       "do: raise LimitNOFILE= in a drop-in of the unit (fs.file-max, or memory, if it is the "
                       "machine's limit), or lower max-connections\n\n2 wrong, 0 to be looked at, 1 well.\n"},
     {"no list of what is not ready", NULL, NULL, "{\"config\":{\"file\":\"good.yaml\"},\"notReady\":{}}", NULL, NULL,

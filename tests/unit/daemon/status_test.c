@@ -55,6 +55,12 @@ bool front_is_crowded(const struct front *f)
     return true;
 }
 
+bool front_is_full(const struct front *f)
+{
+    (void)f;
+    return true;
+}
+
 const char *front_accept_failure(const struct front *f)
 {
     (void)f;

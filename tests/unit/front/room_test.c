@@ -160,11 +160,12 @@ static void test_room_is_made_first(struct world *w)
     }
     before = pauses(w, "connections");
     ok(pauses_reach(w, "connections", before + 2), "that is counted for as long as it is so");
-    ok(front_is_crowded(w->front), "and known to who asks for the state");
+    ok(front_is_crowded(w->front) && front_is_full(w->front), "and known to who asks for the state");
     close(idle);
     for (int i = 0; i < 3; i++)
         client_close(&busy[i], STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
+    ok(front_is_crowded(w->front) && !front_is_full(w->front), "as is for ten seconds that they had to");
 }
 
 /* What the log says of clients who cannot come in while there are only so many descriptors. */
