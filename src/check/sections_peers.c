@@ -88,7 +88,8 @@ static void judge_answer(struct scene *s, const struct served_peer *p, const str
         findings_wrong(s->f, "peer-reachable",
                        strstr(a->failure, "certificate") != NULL
                            ? trust
-                           : "is it up, is the address right, and does the network let this machine there?",
+                           : "is it up, is the address right, does the network let this machine there, and does its "
+                             "mvproxy accept (at max-connections peers wait, too: mvproxyctl status there)?",
                        "peer %s: %s", p->host, a->failure);
     else if (a->status == 401 || a->status == 403)
         findings_wrong(s->f, "peer-believes",

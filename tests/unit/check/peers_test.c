@@ -257,7 +257,9 @@ static void says(const char *want, const char *name)
         .seen = {.id = name, .host = name, .source = "etcd"}, .status = status_, .body = body_                         \
     }
 #define WELL "Everything is well: "
-#define UNREACHABLE "    what to do: is it up, is the address right, and does the network let this machine there?\n"
+#define UNREACHABLE                                                                                                    \
+    "    what to do: is it up, is the address right, does the network let this machine there, and does its mvproxy "   \
+    "accept (at max-connections peers wait, too: mvproxyctl status there)?\n"
 #define TRUST                                                                                                          \
     "    what to do: its certificate must be of peer-ca-file and valid for kubernetes.default.svc, and what serves "   \
     "there an API server of this cluster\n"
