@@ -136,6 +136,8 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n);
 bool cluster_front_trusted(struct cluster *c, char *reason, size_t n);
 /* front_trust_more(). Valid until the loop goes on. */
 const char *cluster_front_more(const struct cluster *c);
+/* The same of a configuration that is new, before the servers have been asked (front_trust_expected()). */
+bool cluster_front_expected(const struct cluster *c, char *reason, size_t n);
 /* The headers by which the API servers accept front proxies, as far as is known. Valid until the loop goes on. */
 const struct user_headers *cluster_front_named(const struct cluster *c);
 /* One line for people on the state of etcd's endpoint records. */

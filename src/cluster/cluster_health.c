@@ -159,6 +159,11 @@ const char *cluster_front_more(const struct cluster *c)
     return front_trust_more(c->front_trust);
 }
 
+bool cluster_front_expected(const struct cluster *c, char *reason, size_t n)
+{
+    return front_trust_expected(c->front_trust, reason, n);
+}
+
 const struct user_headers *cluster_front_named(const struct cluster *c)
 {
     return front_trust_named(c->front_trust);

@@ -370,6 +370,17 @@ const char *front_trust_more(const struct front_trust *t)
     return t->verdict == REQUEST_HEADER_MORE ? t->why.text : NULL;
 }
 
+bool front_trust_expected(const struct front_trust *t, char *reason, size_t n)
+{
+    struct err why = {.text = ""};
+
+    if (!t->configured || t->ours.headers == NULL || buf_len(&t->last) == 0 ||
+        request_header_compare(&t->ours, buf_slice(&t->last), &why) != REQUEST_HEADER_DIFFERS)
+        return true;
+    (void)snprintf(reason, n, "%s", why.text);
+    return false;
+}
+
 const struct user_headers *front_trust_named(const struct front_trust *t)
 {
     return &t->named;

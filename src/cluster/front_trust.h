@@ -66,6 +66,9 @@ bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n);
 /* A header that the servers name and that is not configured here, for people; NULL: there is none, or it is not known.
  */
 const char *front_trust_more(const struct front_trust *t);
+/* The same of what is configured now by what the servers said last, which nobody may have asked them since: true where
+ * that is not known. */
+bool front_trust_expected(const struct front_trust *t, char *reason, size_t n);
 /* The headers that they name, to be removed from requests besides those that are configured. Valid until the loop goes
  * on. */
 const struct user_headers *front_trust_named(const struct front_trust *t);

@@ -438,18 +438,20 @@ bool preflight_files(const struct config *c, const char *user, struct buf *findi
     return p.r.ok;
 }
 
-bool preflight_wrong(const struct config *c, struct buf *errors)
+bool preflight_wrong(const struct config *c, struct buf *errors, struct buf *warnings)
 {
     struct slice rest, line;
+    struct buf *out;
     struct buf findings;
     bool ok;
 
     buf_init(&findings, FINDINGS_CEILING);
     ok = preflight_files(c, NULL, &findings);
     rest = buf_slice(&findings);
-    while (!ok && slice_split(&rest, '\n', &line))
-        if (line.n > 0 && !slice_has_prefix(line, SLICE_LIT("warning: ")))
-            buf_printf(errors, "%.*s\n", (int)line.n, line.p);
+    out = ok ? warnings : errors;
+    while (out != NULL && slice_split(&rest, '\n', &line))
+        if (line.n > 0 && slice_has_prefix(line, SLICE_LIT("warning: ")) == ok)
+            buf_printf(out, "%.*s\n", (int)line.n, line.p);
     buf_free(&findings);
     return ok;
 }

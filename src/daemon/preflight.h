@@ -15,8 +15,8 @@
  * service, who must be able to read the files; NULL: the user of this process.
  */
 bool preflight_files(const struct config *c, const char *user, struct buf *findings);
-/* The same without warnings. */
-bool preflight_wrong(const struct config *c, struct buf *errors);
+/* The same, without warnings if anything is wrong, and else nothing but them; warnings NULL: not wanted. */
+bool preflight_wrong(const struct config *c, struct buf *errors, struct buf *warnings);
 /* Of those, the one that a start looks for as well: something that is no socket where the control socket is to be. */
 bool preflight_control_socket(const struct config *c, struct buf *errors);
 /* The same for the configuration file itself: whether that user can read it. */

@@ -43,6 +43,7 @@ struct reload_result {
 struct reload {
     struct app *app;
     struct plan plan;
+    struct buf warnings;          /* of its files */
     struct loop_timer *due;       /* SIGHUP */
     struct loop_timer *second;    /* what is done in a turn of its own */
     uint64_t ended_ms;            /* the last one */
@@ -169,6 +170,15 @@ static void say_failure(struct app *a, struct buf *errors)
     notify_ready(a->notify, a->status);
 }
 
+/* What the servers will be found to believe is known before they are asked, as a rule. */
+static void warn_of_servers(const struct app *a, struct buf *out)
+{
+    char why[256];
+
+    if (!cluster_front_expected(a->cluster, why, sizeof(why)))
+        buf_printf(out, "warning: %s, as the API servers said last: compare it with kube-apiserver's flag\n", why);
+}
+
 static void finish(struct reload *r, bool ok)
 {
     struct app *a = r->app;
@@ -182,6 +192,8 @@ static void finish(struct reload *r, bool ok)
         wire_say_limits(a->config);
         buf_reset(&r->result->errors);
         config_warn(a->config, &r->result->errors);
+        buf_append(&r->result->errors, buf_slice(&r->warnings));
+        warn_of_servers(a, &r->result->errors);
         changes_add(a->changes, CHANGE_CHANGED, a->hostname, "the configuration was reloaded");
         trust_say_suites(a->config);
         a->reload_refused[0] = '\0';
@@ -272,7 +284,7 @@ static void look_deeper(void *arg)
 
     if (has_to_stop(r))
         return;
-    if (!preflight_wrong(r->plan.config, &r->result->errors)) {
+    if (!preflight_wrong(r->plan.config, &r->result->errors, &r->warnings)) {
         note_cause(r);
         finish(r, false);
         return;
@@ -296,6 +308,7 @@ static void begin(struct reload *r)
     struct app *a = r->app;
 
     a->refused_for_files = false;
+    buf_reset(&r->warnings);
     notify_reloading(a->notify);
     log_info("Reloading", LT("config", a->args.config_file == NULL ? "none" : a->args.config_file));
     if (prepare(a, &r->plan, &r->result->errors))
@@ -357,6 +370,7 @@ struct reload *reload_new(struct app *a)
     struct reload *r = must_zalloc(sizeof(*r));
 
     r->app = a;
+    buf_init(&r->warnings, RELOAD_ERRORS_CEILING);
     r->due = loop_timer_new(a->loop, reload_due, r);
     r->second = loop_timer_new(a->loop, look_deeper, r);
     if (r->due != NULL && r->second != NULL)
@@ -376,6 +390,7 @@ void reload_free(struct reload *r)
     if (r->second != NULL)
         loop_timer_free(r->second);
     discard(&r->plan);
+    buf_free(&r->warnings);
     reload_result_unref(r->result);
     reload_result_unref(r->next);
     mem_free(r);

@@ -26,8 +26,8 @@ void reload_request(struct app *a);
 /*
  * Reloads at once, for a caller that waits for the result, which is the caller's then; if one is under way, that of the
  * next one. NULL when out of memory. It is over when reload_is_over() is true: *ok if the new configuration was put in
- * force, and *lines has its warnings (config_warn()); else *lines has a line for each error. Of that very reload,
- * however many there have been since.
+ * force, and *lines has its warnings (config_warn(), preflight.h, cluster_front_expected()); else *lines has a line for
+ * each error. Of that very reload, however many there have been since.
  *
  * A local server that would be reached in another way than before, and peers if their CA changes, are dialled first,
  * which may take some seconds.

@@ -131,7 +131,7 @@ static void files_are_good(struct app *a)
     if (!a->refused_for_files)
         return;
     buf_init(&ignored, REREAD_ERRORS_CEILING);
-    good = preflight_wrong(a->config, &ignored);
+    good = preflight_wrong(a->config, &ignored, NULL);
     buf_free(&ignored);
     if (!good)
         return;

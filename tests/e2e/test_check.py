@@ -320,6 +320,25 @@ def test_healthy(world):
     check(all(f["mark"] == "ok" and f["section"] and f["check"] and f["text"] for f in told_["findings"]), told_)
 
 
+def test_reload(world):
+    """a reload with a CA of clients that no API server has is put in force, and says what mvproxy -t and the API servers say of it"""
+    proxy = world.proxies["a"]
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+
+    def reload(**change):
+        proxy.write_config(fixture.yaml(dict(proxy.options, **change)))
+        done = subprocess.run([program, "--socket", proxy.options["control-socket"], "reload"], capture_output=True, text=True, check=False)
+        equal((done.returncode, done.stdout), (0, "Reloaded.\n"), done.stderr)
+        return done.stderr
+
+    wrong, usual = {"client-ca-file": world.certs.crt("front-proxy-ca")}, reload()
+    said = reload(**wrong)
+    check("warning: %s:" % proxy.config_path in said and "is the front-proxy CA, and users have certificates of another as a rule" in said, said)
+    check("warning: client-ca-file: no API server has any certificate of it, so their clients get 401 here, as the API servers said last" in said, said)
+    equal(reload(), usual, "put right")
+    world.settle()
+
+
 def test_as_it_goes(world):
     """each section is printed when it is through, not all at the end"""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # each write stays one of its own

@@ -147,6 +147,7 @@ static void foreign_clients(void)
     "{\"kind\":\"ConfigMap\",\"data\":{\"client-ca-file\":\"" ca "\",\"requestheader-client-ca-file\":\"" CERT         \
     "\",\"requestheader-username-headers\":\"[\\\"X-Remote-User\\\"]\"}}"
 #define OTHER "-----BEGIN CERTIFICATE-----\\nBBBB\\n-----END CERTIFICATE-----\\n"
+    char reason[200];
     struct world w;
 
     world_init(&w, WORLD_BASE);
@@ -161,9 +162,16 @@ static void foreign_clients(void)
     sim_run_ms(w.loop, 70000);
     ok(trusted(&w), "one that both have: ready");
     w.opts.front.client_ca = SLICE_LIT("-----BEGIN CERTIFICATE-----\nCCCC\n-----END CERTIFICATE-----\n");
+    ok(cluster_front_expected(w.cluster, reason, sizeof(reason)), "which is known");
     cluster_update(w.cluster, &w.opts);
+    ok(trusted(&w) && !cluster_front_expected(w.cluster, reason, sizeof(reason)),
+       "a reload with another: known before anybody is asked");
+    is_str(reason, "client-ca-file: no API server has any certificate of it, so their clients get 401 here", "and why");
     sim_run_ms(w.loop, 1000);
-    ok(!trusted(&w), "a reload with another: noticed at once");
+    ok(!trusted(&w), "and noticed at once");
+    w.opts.front.headers = NULL;
+    cluster_update(w.cluster, &w.opts);
+    ok(cluster_front_expected(w.cluster, reason, sizeof(reason)), "not where nobody is asserted");
     world_end(&w);
 }
 

@@ -206,7 +206,7 @@ static void found(size_t i)
 {
     static char want[ROOM], got[ROOM], wrong[ROOM];
     struct config *c = load(rows[i].config);
-    struct buf out;
+    struct buf out, warnings;
     bool good, has_wrong = false;
     struct slice rest, line;
 
@@ -220,11 +220,16 @@ static void found(size_t i)
         has_wrong = has_wrong || (line.n > 0 && !slice_has_prefix(line, SLICE_LIT("warning: ")));
     is_int(good, !has_wrong, "%s: refused if more than warned of", rows[i].name);
     buf_free(&out);
-    /* Of a reload only what is wrong is said. */
+    /* Of a reload that is refused only what is wrong is said, and else what is warned of. */
     buf_init(&out, ROOM);
-    is_int(preflight_wrong(c, &out), good, "the same");
+    buf_init(&warnings, ROOM);
+    is_int(preflight_wrong(c, &out, &warnings), good, "the same");
     plain(wrong, sizeof(wrong), buf_slice(&out));
     ok(strstr(wrong, "warning: ") == NULL && (wrong[0] == '\0') == good, "without warnings");
+    plain(got, sizeof(got), buf_slice(&warnings));
+    is_str(got, good ? want : "", "or with nothing else");
+    is_int(preflight_wrong(c, &out, NULL), good, "whether they are wanted or not");
+    buf_free(&warnings);
     buf_free(&out);
     config_free(c);
 }
