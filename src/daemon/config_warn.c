@@ -9,6 +9,7 @@
 #include "daemon/config_check_self.h"
 #include "daemon/derive.h"
 #include "daemon/remarks.h"
+#include "daemon/serving_pair.h"
 #include "kube/user.h"
 #include "net/cidr.h"
 #include "net/own_address.h"
@@ -313,6 +314,7 @@ void config_warn_log(const struct config *c)
 
     buf_init(&text, WARNINGS_CEILING);
     unlikely(&r);
+    serving_pair_warn(c, &text);
     rest = buf_slice(&text);
     while (slice_split(&rest, '\n', &line))
         if (slice_has_prefix(line, prefix))

@@ -11,7 +11,7 @@
 
 /* Appends "warning: file:line:column: option: what is wrong: what to do" for each. */
 void config_warn(const struct config *c, struct buf *out);
-/* Logs the same, but for certificates that are not given (trust_say_missing()). */
+/* Logs the same, but for certificates that are not given (trust_say_missing()), and serving_pair_warn(). */
 void config_warn_log(const struct config *c);
 
 #endif

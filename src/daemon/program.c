@@ -13,6 +13,7 @@
 #include "daemon/preflight.h"
 #include "daemon/remarks.h"
 #include "daemon/rlimits.h"
+#include "daemon/serving_pair.h"
 #include "daemon/trust.h"
 #include "daemon/try_local.h"
 #include "net/tls_memory.h"
@@ -73,6 +74,7 @@ static bool look_at(const struct config *c, const char *file, bool ok, struct bu
     struct err err = {.text = ""};
 
     config_warn(c, errors);
+    serving_pair_warn(c, errors);
     ok = (file == NULL || preflight_itself(c, file, SERVICE_USER, errors)) && ok;
     if (!preflight_files(c, SERVICE_USER, errors) || !ok)
         return false;

@@ -17,6 +17,7 @@
 #include "daemon/remarks.h"
 #include "daemon/reread.h"
 #include "daemon/rotation.h"
+#include "daemon/serving_pair.h"
 #include "daemon/try_local.h"
 #include "daemon/wire.h"
 #include "net/file_watch.h"
@@ -194,6 +195,7 @@ static void finish(struct reload *r, bool ok)
         config_warn(a->config, &r->result->errors);
         buf_append(&r->result->errors, buf_slice(&r->warnings));
         warn_of_servers(a, &r->result->errors);
+        serving_pair_warn(a->config, &r->result->errors);
         changes_add(a->changes, CHANGE_CHANGED, a->hostname, "the configuration was reloaded");
         trust_say_suites(a->config);
         a->reload_refused[0] = '\0';
@@ -280,7 +282,6 @@ static void look_deeper(void *arg)
 {
     struct reload *r = arg;
     struct app *a = r->app;
-    const char *stray;
 
     if (has_to_stop(r))
         return;
@@ -289,9 +290,7 @@ static void look_deeper(void *arg)
         finish(r, false);
         return;
     }
-    stray = trust_stray(&r->plan.trust, &a->trust);
-    if (stray != NULL) {
-        trust_say_stray(r->plan.config, stray, &r->result->errors);
+    if (trust_stray(r->plan.config, &r->plan.trust, &a->trust, &r->result->errors)) {
         note_cause(r);
         finish(r, false);
         return;

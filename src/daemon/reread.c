@@ -220,7 +220,6 @@ static void on_verdict(void *arg, enum trust_verdict v, const char *server, cons
 void reread_files(struct app *a)
 {
     struct reread *r = a->reread;
-    const char *stray;
     struct buf errors;
     bool changed;
 
@@ -229,8 +228,7 @@ void reread_files(struct app *a)
     if (expiry_would_end(a->expiry, a->config, &errors) || !trust_load(a->config, &r->fresh, &errors)) {
         trust_name_options(a->config, &errors);
         rotation_done(a, false, &errors);
-    } else if ((stray = trust_stray(&r->fresh, &a->trust)) != NULL) {
-        trust_say_stray(a->config, stray, &errors);
+    } else if (trust_stray(a->config, &r->fresh, &a->trust, &errors)) {
         trust_free(&r->fresh);
         rotation_done(a, false, &errors);
     } else {

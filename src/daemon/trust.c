@@ -13,6 +13,7 @@
 #include "daemon/derive.h"
 #include "daemon/egress.h"
 #include "daemon/remarks.h"
+#include "daemon/serving_pair.h"
 #include "net/egress_proxy.h"
 #include "net/tls_ctx.h"
 #include "net/tls_inspect.h"
@@ -190,10 +191,12 @@ static char *load_text(const char *option, struct buf *errors)
 
 static bool load_texts(const struct config *c, struct trust *out, struct buf *errors)
 {
+    out->serving_cert = load_text(c->tls_cert_file, errors);
     out->front_cert = load_text(c->proxy_client_cert_file, errors);
     out->requestheader_ca = load_text(c->requestheader_client_ca_file, errors);
     out->client_ca = load_text(c->client_ca_file, errors);
-    return out->front_cert != NULL && out->requestheader_ca != NULL && out->client_ca != NULL;
+    return out->serving_cert != NULL && out->front_cert != NULL && out->requestheader_ca != NULL &&
+           out->client_ca != NULL;
 }
 
 static bool is_allowed_name(const struct config *c)
@@ -225,6 +228,9 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
     out->local_no_cert = keep(load_local(c, false, NULL, &err), &err, errors, &ok);
     if (has_cert)
         out->local_cert = keep(load_local(c, true, NULL, &err), &err, errors, &ok);
+    if (tls_file_validity(c->tls_cert_file, false, &valid))
+        out->serving_until_s = valid.not_after;
+    out->serving_fits = serving_pair_fits(c);
     if (has_cert && tls_file_validity(c->proxy_client_cert_file, false, &valid))
         out->front_until_s = valid.not_after;
     out->front_named = has_cert && is_allowed_name(c);
@@ -252,10 +258,11 @@ static void drop(struct tls_ctx **ctx)
 
 void trust_free(struct trust *t)
 {
+    mem_free(t->serving_cert);
     mem_free(t->front_cert);
     mem_free(t->requestheader_ca);
     mem_free(t->client_ca);
-    t->front_cert = t->requestheader_ca = t->client_ca = NULL;
+    t->serving_cert = t->front_cert = t->requestheader_ca = t->client_ca = NULL;
     drop(&t->serving);
     drop(&t->admin);
     drop(&t->local_cert);
@@ -330,7 +337,8 @@ void trust_hold_peers(const struct config *c, struct trust *t, const struct trus
     hold(&t->peer_cert, load_peer(c, true, old->peer_no_cert, &err), old->peer_cert);
 }
 
-const char *trust_stray(const struct trust *t, const struct trust *old)
+/* The option that the front-proxy certificate does not fit any more, or NULL. */
+static const char *misfit(const struct trust *t, const struct trust *old)
 {
     bool told = t->front_cert[0] != '\0' && t->requestheader_ca[0] != '\0'; /* a reload may take them away */
 
@@ -340,12 +348,33 @@ const char *trust_stray(const struct trust *t, const struct trust *old)
     return !t->front_signed ? "requestheader-client-ca-file" : !t->front_named ? "requestheader-allowed-names" : NULL;
 }
 
-void trust_say_stray(const struct config *c, const char *option, struct buf *errors)
+static bool is_front_stray(const struct config *c, const struct trust *t, const struct trust *old, struct buf *errors)
 {
-    remarks_wrong(&(struct remarks){c, errors, true}, "proxy-client-cert-file",
-                  "%s: does not fit %s, and the one before it does: put the front proxy's pair back "
-                  "(front-proxy-client.crt), or give that option what the new one needs",
-                  c->proxy_client_cert_file, option);
+    const char *option = misfit(t, old);
+
+    if (option != NULL)
+        remarks_wrong(&(struct remarks){c, errors, true}, "proxy-client-cert-file",
+                      "%s: does not fit %s, and the one before it does: put the front proxy's pair back "
+                      "(front-proxy-client.crt), or give that option what the new one needs",
+                      c->proxy_client_cert_file, option);
+    return option != NULL;
+}
+
+/* By the CAs in force it may be signed all the same: those of the file may have been held back. */
+static bool is_serving_stray(const struct config *c, struct trust *t, const struct trust *old, struct buf *errors)
+{
+    if (old->peer_no_cert != NULL && tls_inspect_signed_in(c->tls_cert_file, old->peer_no_cert))
+        t->serving_fits |= SERVING_SIGNED;
+    if (strcmp(t->serving_cert, old->serving_cert) == 0 || old->serving_until_s <= clock_wall_us() / 1000000)
+        return false;
+    return serving_pair_say_lost(c, old->serving_fits & ~t->serving_fits, errors);
+}
+
+bool trust_stray(const struct config *c, struct trust *t, const struct trust *old, struct buf *errors)
+{
+    bool front = is_front_stray(c, t, old, errors);
+
+    return is_serving_stray(c, t, old, errors) || front;
 }
 
 void trust_say_suites(const struct config *c)

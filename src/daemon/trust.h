@@ -23,6 +23,9 @@ struct trust {
     bool front_signed;                        /* requestheader-client-ca-file has signed proxy-client-cert-file */
     bool front_named;                         /* requestheader-allowed-names has its name, or is empty */
     char *front_cert;                         /* its PEM text, to tell whether it is another; "" without */
+    unsigned serving_fits;                    /* who believes tls-cert-file, see serving_pair.h */
+    int64_t serving_until_s;                  /* its end */
+    char *serving_cert;                       /* its PEM text, as front_cert */
     char *requestheader_ca, *client_ca; /* PEM text, for comparison with the API servers'; "" without such a file */
     struct egress_proxy *peer_egress, *etcd_egress; /* of the egress selector; NULL: dialled directly */
 };
@@ -41,12 +44,12 @@ bool trust_keep_same(struct trust *t, const struct trust *old);
 void trust_hold_local(const struct config *c, struct trust *t, const struct trust *old);
 void trust_hold_peers(const struct config *c, struct trust *t, const struct trust *old);
 /*
- * The option that the front-proxy certificate does not fit, if that of `old` fits what it was loaded with, is another
- * and is still valid: peers would not believe the new one, nor would API servers. Else NULL.
+ * Whether one of the two pairs that others know us by is another than in `old`, where it is still valid, and has lost
+ * what it had there: the front-proxy certificate fits what it was loaded with, the serving one is believed by peers or
+ * by those who use an address. They would not believe the new one. Adds an error that says so. What only the CAs of
+ * `old` have signed is noted as signed in *t.
  */
-const char *trust_stray(const struct trust *t, const struct trust *old);
-/* Adds an error that says so. */
-void trust_say_stray(const struct config *c, const char *option, struct buf *errors);
+bool trust_stray(const struct config *c, struct trust *t, const struct trust *old, struct buf *errors);
 void trust_free(struct trust *t);
 /* Warns of configured cipher suites that are insecure (as kube-apiserver does) or not available. */
 void trust_say_suites(const struct config *c);

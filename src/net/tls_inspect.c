@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "net/tls_internal.h"
 
 /* NULL with errno. Wiped when it is freed: keys are looked at, too. */
 static BIO *open_file(const char *path)
@@ -152,26 +153,41 @@ bool tls_inspect_common_name(const char *path, char *out, size_t room)
     return n > 0;
 }
 
-bool tls_inspect_signed(const char *path, const char *bundle)
+/* Whether one of the store's CAs has, or what stands in it itself. */
+static bool is_signed_by(const char *path, X509_STORE *store)
 {
-    STACK_OF(X509) *all = read_all(path), *roots = read_all(bundle);
-    X509_STORE *store = X509_STORE_new();
+    STACK_OF(X509) *all = read_all(path);
     X509_STORE_CTX *ctx = X509_STORE_CTX_new();
     bool is_signed = false;
 
-    for (int i = 0; store != NULL && i < sk_X509_num(roots); i++)
-        (void)X509_STORE_add_cert(store, sk_X509_value(roots, i));
     if (store != NULL && ctx != NULL && sk_X509_num(all) > 0 &&
         X509_STORE_CTX_init(ctx, store, sk_X509_value(all, 0), all) == 1) {
         X509_STORE_CTX_set_flags(ctx, X509_V_FLAG_NO_CHECK_TIME | X509_V_FLAG_PARTIAL_CHAIN);
         is_signed = X509_verify_cert(ctx) == 1;
     }
     X509_STORE_CTX_free(ctx);
-    X509_STORE_free(store);
     free_all(all);
-    free_all(roots);
     ERR_clear_error();
     return is_signed;
+}
+
+bool tls_inspect_signed(const char *path, const char *bundle)
+{
+    STACK_OF(X509) *roots = read_all(bundle);
+    X509_STORE *store = X509_STORE_new();
+    bool is_signed;
+
+    for (int i = 0; store != NULL && i < sk_X509_num(roots); i++)
+        (void)X509_STORE_add_cert(store, sk_X509_value(roots, i));
+    is_signed = is_signed_by(path, store);
+    X509_STORE_free(store);
+    free_all(roots);
+    return is_signed;
+}
+
+bool tls_inspect_signed_in(const char *path, const struct tls_ctx *client)
+{
+    return is_signed_by(path, SSL_CTX_get_cert_store(client->ssl_ctx));
 }
 
 bool tls_inspect_belongs(const char *cert, const char *key)

@@ -29,6 +29,8 @@ bool tls_inspect_common_name(const char *path, char *out, size_t room);
 /* Whether a CA of the bundle has signed the first certificate, directly or through those behind it, whatever the dates
  * and usages say. */
 bool tls_inspect_signed(const char *path, const char *bundle);
+/* The same of the CAs by which this context believes servers. */
+bool tls_inspect_signed_in(const char *path, const struct tls_ctx *client);
 /* Whether the key belongs to the first certificate. */
 bool tls_inspect_belongs(const char *cert, const char *key);
 /* Whether two bundles have a certificate in common. */

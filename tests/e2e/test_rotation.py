@@ -213,6 +213,26 @@ def test_expired_pair(world):
     await_served(world, "node-a")
 
 
+def test_foreign_pair(world):
+    """a pair that peers, or those who use the address, do not believe does not replace one that they do, by itself or by a reload"""
+    proxy = world.proxies["a"]
+    world.certs.extra("elsewhere", "kube-apiserver", ca="ca", sans=("kubernetes.default.svc", "192.0.2.99"), eku="serverAuth")
+    for pair, why in (("foreign-server", "is not signed by peer-ca-file"), ("elsewhere", "is not valid for " + proxy.address[0])):
+        before, mark = served(world), proxy.log_mark()
+        for suffix, source in (("key", world.certs.key(pair)), ("crt", world.certs.crt(pair))):
+            replace(world, "serving." + suffix, source)
+        until(lambda: proxy.log_contains(why, mark), "the reason in the log")
+        equal((proxy.metric(GOOD), served(world)), (0.0, before), "the metric, and what is served")
+        text = fixture.ctl(world, "status")[1]
+        check("certificate files refused" in text and why in text, text)
+        status, _, errors = fixture.ctl(world, "reload")
+        equal(status, 1, "mvproxyctl reload")
+        check("tls-cert-file: " in errors and why in errors, errors)
+        for suffix, source in (("key", world.certs.key("node-a")), ("crt", world.certs.crt("node-a"))):
+            replace(world, "serving." + suffix, source)
+        until(lambda: proxy.metric(GOOD) == 1.0, "the metric")
+
+
 def test_client_ca(world):
     """another client CA counts at once for new connections; a ticket from before is worth nothing"""
     def who(client):

@@ -107,6 +107,7 @@ void process_prepare(void)
                         "a.issue('good', 's', ca='ca', eku='serverAuth', sans=names);"
                         "a.issue('fresh', 's', ca='ca', eku='serverAuth', sans=names);"
                         "a.issue('other', 's', ca='ca', eku='serverAuth', sans=('b.example',));"
+                        "a.issue('elsewhere', 's', ca='ca', eku='serverAuth', sans=(names[0], '10.0.0.1'));"
                         "a.issue('foreign', 's', ca='other-ca', eku='serverAuth', sans=names);"
                         "[open(a.dir + '/bad.' + e, 'w').write('x') for e in ('crt', 'key')]");
     folder_enter();

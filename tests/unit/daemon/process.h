@@ -15,8 +15,8 @@ struct app;
 #define PROCESS_QUIET "admin-bind-address: \"\"\ncontrol-socket: \"\"\n"
 
 /* Makes certificates, enters the folder and listens to what is said; to be called first, and process_finish() last.
- * There are ca and other-ca, the pairs good, fresh, other (for another name), foreign (of
- * other-ca), and bad, which are none. */
+ * There are ca and other-ca, the pairs good, fresh, other (for another name), elsewhere (for another address), foreign
+ * (of other-ca), and bad, which are none. */
 void process_prepare(void);
 void process_finish(void);
 /* The serving pair is that one from now on. */

@@ -44,7 +44,8 @@ static char out[TEXT], errors[TEXT];
 static void make_files(void)
 {
     folder_certificates("a.issue('ca', 'ca', is_ca=True, eku='');"
-                        "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('kubernetes.default.svc',))");
+                        "a.issue('server', 's', ca='ca', eku='serverAuth', "
+                        "sans=('kubernetes.default.svc', '10.0.0.9'))");
     folder_enter();
     folder_write("good.yaml", BASE);
     folder_write("wrong.yaml", BASE "nonsense: 1\n");

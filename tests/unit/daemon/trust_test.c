@@ -47,6 +47,13 @@ static void make_files(void)
                         "a.issue('proxy-ca', 'proxy-ca', is_ca=True, eku='');"
                         "a.issue('server', 's', ca='ca', eku='serverAuth', sans=('kubernetes.default.svc',));"
                         "a.issue('other', 's', ca='ca', eku='serverAuth', sans=('b.example',));"
+                        "names = ('kubernetes.default.svc', '10.0.0.9');"
+                        "a.issue('whole', 's', ca='ca', eku='serverAuth', sans=names);"
+                        "a.issue('renewed', 's', ca='ca', eku='serverAuth', sans=names);"
+                        "a.issue('foreign', 's', ca='proxy-ca', eku='serverAuth', sans=names);"
+                        "a.issue('third-ca', 't', is_ca=True, eku='');"
+                        "a.issue('lone', 's', ca='third-ca', eku='serverAuth', sans=names);"
+                        "a.issue('nameless', 's', ca='ca', eku='serverAuth', sans=names[1:]);"
                         "a.issue('proxy', 'front', ca='proxy-ca')");
     folder_enter();
     folder_write("egress.yaml", EGRESS);
@@ -331,6 +338,34 @@ static void holds(bool other_pair)
     config_free(c);
 }
 
+/* Why *t does not come after *old, "" if it does. */
+static const char *stray_in(const char *text, struct trust *t, const struct trust *old)
+{
+    static char why[1024];
+    struct config *c = configured(text);
+    struct buf errors;
+    bool strays;
+
+    buf_init(&errors, ROOM);
+    strays = trust_stray(c, t, old, &errors);
+    is_int(strays, buf_len(&errors) > 0, "it is said if it is so");
+    (void)snprintf(why, sizeof(why), "%.*s", (int)buf_len(&errors), buf_slice(&errors).p);
+    buf_free(&errors);
+    config_free(c);
+    return why;
+}
+
+static const char *stray(struct trust *t, const struct trust *old)
+{
+    return stray_in(BASE PROXY, t, old);
+}
+
+#define FRONT_STRAY(option)                                                                                            \
+    "mvproxy.yaml:5:1: proxy-client-cert-file: proxy.crt: does not fit " option                                        \
+    ", and the one before it does: put the front proxy's pair back (front-proxy-client.crt), or give that option "     \
+    "what "                                                                                                            \
+    "the new one needs\n"
+
 /* Another pair that the CA of front proxies has not signed, while it has the one before. */
 static void strays(void)
 {
@@ -341,38 +376,85 @@ static void strays(void)
     load(BASE FRONT, &old);
     ok(old.front_signed && old.front_until_s > clock_wall_us() / 1000000, "signed, and valid");
     load(BASE OTHER_PAIR "requestheader-client-ca-file: proxy-ca.crt\n", &t);
-    is_str(trust_stray(&t, &old), "requestheader-client-ca-file", "another, of another CA");
-    ok(trust_stray(&old, &t) == NULL, "and back");
+    is_str(stray(&t, &old), FRONT_STRAY("requestheader-client-ca-file"), "another, of another CA");
+    ok(strcmp(stray(&old, &t), "") == 0, "and back");
     old.front_until_s = clock_wall_us() / 1000000;
-    ok(trust_stray(&t, &old) == NULL, "the one before has expired: nothing is lost");
+    ok(strcmp(stray(&t, &old), "") == 0, "the one before has expired: nothing is lost");
     old.front_until_s += 1000;
     trust_free(&t);
     load(BASE OTHER_PAIR "requestheader-client-ca-file: ca.crt\n", &t);
-    ok(t.front_signed && trust_stray(&t, &old) == NULL, "another, with its CA");
+    ok(t.front_signed && strcmp(stray(&t, &old), "") == 0, "another, with its CA");
     trust_free(&t);
     load(BASE OTHER_PAIR "requestheader-client-ca-file: ca.crt\nrequestheader-allowed-names: [front, t]\n", &t);
-    is_str(trust_stray(&t, &old), "requestheader-allowed-names", "with its CA, and another name");
+    is_str(stray(&t, &old), FRONT_STRAY("requestheader-allowed-names"), "with its CA, and another name");
     trust_free(&t);
     load(BASE OTHER_PAIR "requestheader-client-ca-file: ca.crt\nrequestheader-allowed-names: [front, s]\n", &t);
-    ok(t.front_named && trust_stray(&t, &old) == NULL, "and that name");
+    ok(t.front_named && strcmp(stray(&t, &old), "") == 0, "and that name");
     trust_free(&t);
     load(BASE PROXY "requestheader-client-ca-file: ca.crt\n", &t);
-    ok(!t.front_signed && trust_stray(&t, &old) == NULL, "another CA alone");
+    ok(!t.front_signed && strcmp(stray(&t, &old), "") == 0, "another CA alone");
     trust_free(&t);
     load(BASE "requestheader-client-ca-file: proxy-ca.crt\n", &t);
-    ok(trust_stray(&t, &old) == NULL, "none any more");
+    ok(strcmp(stray(&t, &old), "") == 0, "none any more");
     trust_free(&t);
     load(BASE OTHER_PAIR, &t);
-    ok(trust_stray(&t, &old) == NULL, "another, and no such CA any more");
+    ok(strcmp(stray(&t, &old), "") == 0, "another, and no such CA any more");
     trust_free(&old);
     load(BASE PROXY, &old);
-    ok(!old.front_signed && trust_stray(&t, &old) == NULL, "no such CA: nobody knows");
+    ok(!old.front_signed && strcmp(stray(&t, &old), "") == 0, "no such CA: nobody knows");
     trust_free(&old);
     load(BASE, &old);
-    ok(old.front_until_s == 0 && !old.front_signed && trust_stray(&t, &old) == NULL && old.front_cert[0] == '\0',
+    ok(old.front_until_s == 0 && !old.front_signed && strcmp(stray(&t, &old), "") == 0 && old.front_cert[0] == '\0',
        "none before");
     trust_free(&old);
     trust_free(&t);
+}
+
+/* Another serving pair that those who believe the one before do not believe. */
+static void serving_strays(void)
+{
+#define SERVING(name, rest)                                                                                            \
+    "tls-cert-file: " name ".crt\ntls-private-key-file: " name ".key\napiserver-ca-file: ca.crt\nbind-address: "       \
+    "10.0.0.9\n" rest
+#define PEERS "peer-ca-file: ca.crt\n"
+#define LOST(name, what, add)                                                                                          \
+    "mvproxy.yaml:1:1: tls-cert-file: " name ".crt: is not " what                                                      \
+    ", and the one before it is: put the serving pair back (apiserver.crt), or add " add "\n"
+#define OF_PEERS "signed by peer-ca-file"
+    static const struct {
+        const char *name, *old, *fresh, *want;
+    } rows[] = {
+        {"of another CA", SERVING("whole", PEERS), SERVING("foreign", PEERS),
+         LOST("foreign", OF_PEERS, "the CA of the new one to that file")},
+        {"back", SERVING("foreign", PEERS), SERVING("whole", PEERS), ""},
+        {"renewed", SERVING("whole", PEERS), SERVING("renewed", PEERS), ""},
+        {"with its CA", SERVING("whole", PEERS), SERVING("foreign", "peer-ca-file: proxy-ca.crt\n"), ""},
+        {"of the CA before, while the file has another", SERVING("whole", PEERS PROXY),
+         SERVING("renewed", "peer-ca-file: proxy-ca.crt\n" PROXY), ""},
+        {"of neither CA", SERVING("whole", PEERS PROXY), SERVING("lone", "peer-ca-file: proxy-ca.crt\n" PROXY),
+         LOST("lone", OF_PEERS, "the CA of the new one to that file")},
+        {"no such CA any more", SERVING("whole", PEERS), SERVING("foreign", ""), ""},
+        {"no such CA before", SERVING("whole", ""), SERVING("foreign", PEERS), ""},
+        {"the CA alone", SERVING("whole", PEERS), SERVING("whole", "peer-ca-file: proxy-ca.crt\n"), ""},
+        {"not for our address", SERVING("whole", PEERS), SERVING("server", PEERS),
+         LOST("server", "valid for 10.0.0.9", "that name to the new one")},
+        {"nor that before", SERVING("server", PEERS), SERVING("other", ""),
+         LOST("other", "valid for kubernetes.default.svc", "that name to the new one")},
+        {"not by the name of peers", SERVING("whole", PEERS), SERVING("nameless", PEERS),
+         LOST("nameless", "valid for kubernetes.default.svc", "that name to the new one")},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct trust old, t;
+
+        load(rows[i].old, &old);
+        load(rows[i].fresh, &t);
+        is_str(stray_in(rows[i].fresh, &t, &old), rows[i].want, "%s", rows[i].name);
+        old.serving_until_s = clock_wall_us() / 1000000;
+        is_str(stray_in(rows[i].fresh, &t, &old), "", "%s: the one before has ended", rows[i].name);
+        trust_free(&t);
+        trust_free(&old);
+    }
 }
 
 /* ---- what is spoken ---- */
@@ -453,6 +535,7 @@ int main(void)
     holds(false);
     holds(true);
     strays();
+    serving_strays();
     refuses();
     names_options();
     keeps();
