@@ -108,8 +108,8 @@ static void on_writable(void *arg)
 {
     struct fetch *f = arg;
 
-    if (f->opts.body.n > 0 && back_write(f->request, f->opts.body))
-        back_finish(f->request, NULL);
+    if (f->opts.body.n > 0)
+        (void)back_write(f->request, f->opts.body); /* whole: with its last byte it is finished */
 }
 
 static void on_failed(void *arg, const struct back_failure_info *info)

@@ -204,6 +204,7 @@ static bool is_stalled(struct h1_client *c)
     return now_of(c) - c->moved_ms >= c->origin->opts.stall_timeout_ms;
 }
 
+/* From the request's beginning on, and from each look; an answer's head that comes in between changes nothing. */
 static void look_later(struct h1_client *c)
 {
     uint64_t now = now_of(c), at = request_next_look(c->request, body_waits(c));
@@ -383,8 +384,6 @@ static bool final_head(struct h1_client *c)
     if (!r->body_open)
         request_open_body(r);
     must_hold(c->request == r); /* on_writable() ends no request, nor does writing */
-    if (!is_drained(c) && body_waits(c))
-        look_later(c);
     if (r->paused)
         stream_pause(c->stream, STREAM_PAUSE_BODY);
     bearer_answered(r);

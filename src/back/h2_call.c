@@ -256,6 +256,7 @@ static const struct link_ops ops = {
 
 /* ---- the request ---- */
 
+/* As in h1_client.c: the head of an answer changes nothing. */
 static void look_later(struct h2_call *call)
 {
     uint64_t now = now_of(call), at = request_next_look(call->r, !call->uploaded);
@@ -509,8 +510,6 @@ static void final_head(struct h2_call *call, bool ended)
     move(call, H2_CALL_BODY);
     call->window_since_ms = now_of(call);
     request_responded(r);
-    if (r->state != REQUEST_ABANDONED)
-        look_later(call);
     heed_refusal(call);
     r->opts.handler->on_head(r->opts.arg, &r->response, body);
     if (ended && call->state == H2_CALL_BODY)
