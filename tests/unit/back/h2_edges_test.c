@@ -34,6 +34,8 @@ WRAPPED(nghttp2_session_set_local_window_size, (nghttp2_session * s, uint8_t fla
 
 /* What nghttp2 says to the next bytes from a server; 0: what it thinks of them. */
 static ssize_t says_to_input;
+/* The most that it was given at once. */
+static size_t most_input;
 
 ssize_t __real_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, size_t n);
 ssize_t __wrap_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, size_t n);
@@ -42,6 +44,8 @@ ssize_t __wrap_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, s
 {
     ssize_t error = says_to_input;
 
+    if (nghttp2_session_check_server_session(s) == 0 && n > most_input)
+        most_input = n;
     if (error == 0 || nghttp2_session_check_server_session(s) != 0)
         return __real_nghttp2_session_mem_recv(s, in, n);
     says_to_input = 0;
@@ -156,6 +160,58 @@ static void not_taken(void)
     ok(c.r == NULL, "and no more");
     is_str(c.failure_text, "server does not take the request's body", "that is said");
     clock_real();
+    call_free(&c);
+    h2_close(&k);
+}
+
+/* As many frames that carry nothing as a server may send in a second, twice, and then one more. */
+static void control_frames(void)
+{
+    static struct h2_kit k;
+    struct h2_conn *s;
+    struct call c;
+
+    h2_open(&k);
+    clock_fake(clock_us(), clock_wall_us());
+    h2_call_send(&c, &k, "/x", NULL);
+    s = h2_conn(&k, 0);
+    (void)h2_asked(s, 0);
+    settle(k.k.loop);
+    for (size_t second = 0; second < 2; second++) {
+        clock_fake(clock_us() + 1000000, clock_wall_us());
+        for (unsigned i = 0; i < LIMIT_H2_CONTROL_FRAMES; i++)
+            h2_frame(s, NGHTTP2_PING, 0, 0, SLICE_LIT("12345678"));
+        h2_headers(s, s->asked[second].id, OK_HEAD, true);
+        ok(call_is(&c, "head(200) end"), "as many frames as may be in one second");
+        call_free(&c);
+        h2_call_send(&c, &k, "/x", NULL);
+        (void)h2_asked(s, second + 1);
+    }
+    ok(!s->eof && k.n_conns == 1, "the connection goes on");
+    h2_frame(s, NGHTTP2_PING, 0, 0, SLICE_LIT("12345678"));
+    ok(h2_ended(s), "one more ends it");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "flood"), 1, "as a flood");
+    clock_real();
+    call_free(&c);
+    h2_close(&k);
+}
+
+/* However much has come: in between what it makes us say goes out. */
+static void input_in_pieces(void)
+{
+    static struct h2_kit k;
+    struct h2_conn *s;
+    struct call c;
+
+    h2_open(&k);
+    h2_call_send(&c, &k, "/x", NULL);
+    s = h2_conn(&k, 0);
+    most_input = 0;
+    h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
+    h2_bulk(s, s->asked[0].id, LIMIT_H2_BACK_WINDOW);
+    h2_data(s, s->asked[0].id, "", true);
+    ok(call_is(&c, "head(200) end"), "an answer of a window's size");
+    ok(most_input > 0 && most_input <= (16 << 10), "nghttp2 is given little of it at once: %zu", most_input);
     call_free(&c);
     h2_close(&k);
 }
@@ -451,6 +507,8 @@ int main(void)
     doubted_twice();
     used_in_time();
     not_taken();
+    control_frames();
+    input_in_pieces();
     token_with_several();
     answered_before_all_is_sent();
     cancelled_while_delivered();

@@ -355,6 +355,26 @@ static double failures(struct story *s)
     return world_metric(&s->w, "mvproxy_peer_endpoint_record_writes_total", "failed", NULL);
 }
 
+/* etcd confirms the lease, and has lost it when the record comes that is to be under it: that is no failure. */
+static void lease_lost_meanwhile(void)
+{
+    struct story s;
+    uint64_t asked;
+
+    begin(&s);
+    start(&s);
+    asked = s.member->requests;
+    for (int ms = 0; ms < 20000 && s.member->requests == asked; ms++)
+        sim_run_ms(s.w.loop, 1);
+    sim_etcd_reset(s.etcd, 77);
+    sim_run_ms(s.w.loop, 50);
+    ok(ours(&s) && publishing(&s) == 1, "the lease is lost while it is renewed: written under another at once");
+    sim_run_ms(s.w.loop, BACKOFF_FIRST_MS * 2);
+    is_double(failures(&s), 0, "nothing has failed");
+    is_u64(sim_etcd_leases(s.etcd), 1, "one lease");
+    end(&s);
+}
+
 /* The first look after a failure comes soon, whatever failed before. */
 static void first_retry(void)
 {
@@ -520,6 +540,7 @@ int main(void)
     kube_has_its_own("10.0.0.77");
     another_of_the_name();
     lost();
+    lease_lost_meanwhile();
     first_retry();
     reloads();
     anew();

@@ -221,6 +221,29 @@ static void lies(void)
     end(&s);
 }
 
+/* A Lease that says what has been read already is no reason to ask. */
+static void known_already(void)
+{
+    char tag[LEASE_TAG_BYTES];
+    struct story s;
+    unsigned long long before;
+
+    begin(&s, IDENTITY_OBSERVE, 34);
+    start_other(&s);
+    (void)tag_of(&s, s.b, tag);
+    cluster_free(s.other);
+    s.other = NULL;
+    before = looks(&s, s.b);
+    put_tag(&s, "another");
+    sim_run_ms(s.w.loop, 2000);
+    ok(strlen(tag) == LEASE_TAG_BYTES - 1 && looks(&s, s.b) > before, "another tag: read again");
+    before = looks(&s, s.b);
+    put_tag(&s, tag);
+    sim_run_ms(s.w.loop, 2000);
+    is_u64(looks(&s, s.b), before, "the tag of what is known: it is not");
+    end(&s);
+}
+
 /* Nor does one whose Lease says a thousand times that it is another process, out of turn. */
 static void pretends(void)
 {
@@ -380,6 +403,7 @@ int main(void)
     bounded();
     refused();
     lies();
+    known_already();
     pretends();
     routed_at_once();
     grows_after_its_start();
