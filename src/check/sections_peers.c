@@ -8,6 +8,7 @@
 #include "check/visits.h"
 #include "cluster/cluster.h"
 #include "cluster/cluster_view.h"
+#include "daemon/addresses.h"
 #include "net/cidr.h"
 #include "net/loop.h"
 
@@ -197,6 +198,24 @@ static void check_headers(struct scene *s, const struct served_peer *p, const st
                    "peer %s at %s is in proxy-protocol-from: it sends no PROXY header, and is cut off", p->host, text);
 }
 
+/* With somebody else's address for ours, others send him what is for us. Bound here, it is he who has the wrong one. */
+static void check_advertised(struct scene *s, const struct served_peer *p)
+{
+    struct derive_address own, at;
+    struct addresses bound;
+    struct err err;
+
+    err_clear(&err);
+    if (s->config->peer_advertise_port == 0 || !derive_host_port(slice_str(s->around.advertise), &own, &err) ||
+        !derive_host_port(slice_str(origin_address(p->origin)), &at, &err) || !addresses_meet(&own, &at))
+        return;
+    if (addresses_configured(s->config, &bound, &err) && addresses_reached_by(&bound, &own) != NULL)
+        return;
+    findings_wrong(s->f, "peer-advertise",
+                   "give an address at which peers reach this node, or none (then mvproxy's own)",
+                   "peer-advertise-ip: %s is the address of peer %s", s->around.advertise, p->host);
+}
+
 static void judge(struct scene *s, const struct visit *one, const struct cidr_set *balancers, struct range *versions)
 {
     const struct served_peer *p = one->peer;
@@ -217,6 +236,7 @@ static void judge(struct scene *s, const struct visit *one, const struct cidr_se
                        "peer %s: nothing says where it can be reached", p->host);
     else {
         check_headers(s, p, balancers);
+        check_advertised(s, p);
         if (one->state != VISIT_WAITING)
             judge_visit(s, one, versions);
     }

@@ -244,6 +244,7 @@ def faults(world):
         ("a user of its own with the rights of all", {"apiserver-user": "system:mvproxy"}),
         ("a peer at the address of another one", {"peers": ["test-server-b=127.0.0.1:%d" % world.ports["b"], "somebody=127.0.0.1:%d" % world.ports["b"]]}),
         ("a peer at the address of another server", {"peers": ["test-server-b=127.0.0.1:%d" % world.ports["a"]]}),
+        ("a peer's address for its own", {"bind-address": "127.0.0.1:%d" % world.spare, "peer-advertise-ip": "127.0.0.1", "peer-advertise-port": world.ports["b"]}),
         ("an address that this machine does not have", {"bind-address": "192.0.2.77"}),
         ("everybody is a trusted proxy", {"trusted-proxies": ["0.0.0.0/0"]}),
         ("no CA of front proxies", {"requestheader-client-ca-file": None}),

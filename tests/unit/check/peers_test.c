@@ -5,6 +5,7 @@
 #include "cluster/api.h"
 #include "cluster/cluster.h"
 #include "cluster/cluster_view.h"
+#include "daemon/addresses.h"
 #include "lib/tap.h"
 #include "net/loop.h"
 
@@ -34,6 +35,8 @@ static struct {
     uint64_t given_ms;                         /* when they are */
     bool local_cert, ca, local_away, unlisted;
     const char *const *networks; /* proxy-protocol-from */
+    const char *const *bound;    /* bind-address */
+    const char *advertised;      /* peer-advertise-ip and -port */
     struct cluster_opts opts;
     char hostname[16];
     unsigned freed, clocks;
@@ -148,6 +151,25 @@ uint64_t loop_now_ms(const struct loop *l)
     return world.now_ms;
 }
 
+bool addresses_configured(const struct config *c, struct addresses *bound, struct err *err)
+{
+    (void)err;
+    bound->n = 1;
+    (void)snprintf(bound->at[0].host, sizeof(bound->at[0].host), "%s", c->bind_address[0]);
+    bound->at[0].port = (unsigned)c->secure_port;
+    return true;
+}
+
+const struct listen_address *addresses_reached_by(const struct addresses *a, const struct derive_address *to)
+{
+    return a->at[0].port == to->port && strcmp(a->at[0].host, to->host) == 0 ? &a->at[0] : NULL;
+}
+
+bool addresses_meet(const struct derive_address *a, const struct derive_address *b)
+{
+    return a->port == b->port && strcmp(a->host, b->host) == 0;
+}
+
 static void answer(const struct peer *p, struct question *q);
 
 static void answer_due(void)
@@ -232,10 +254,16 @@ static void begin(struct peer *peers, size_t n)
 /* `as`: believed, the local server's minor version, and so on. */
 static void look(const struct scene *as, const char *const *gates)
 {
-    struct config c = {.feature_gates = gates, .proxy_protocol_from = world.networks};
+    struct config c = {.feature_gates = gates,
+                       .proxy_protocol_from = world.networks,
+                       .bind_address = world.bound,
+                       .secure_port = 6443,
+                       .peer_advertise_port = world.advertised == NULL ? 0 : 1};
     static const struct check_opts alone = {.config_file = NULL};
     struct scene s = *as;
 
+    if (world.advertised != NULL)
+        (void)snprintf(s.around.advertise, sizeof(s.around.advertise), "%s", world.advertised);
     s.opts = s.opts == NULL ? &alone : s.opts;
     s.local_answers = !world.local_away;
     s.config = &c;
@@ -393,6 +421,38 @@ static void balancers(void)
         world.networks = networks;
         look(&s, open_gates);
         ok(slice_has_prefix(buf_slice(&out), slice_str(rows[i].want)), "row %zu: says so", i);
+    }
+}
+
+/* What others would send here, and somebody else gets. Who has this node's address is to correct his own. */
+static void advertised(void)
+{
+#define MISTAKEN                                                                                                       \
+    "XX peer-advertise-ip: 10.0.0.2:6443 is the address of peer b\n    what to do: give an address at which peers "    \
+    "reach "                                                                                                           \
+    "this node, or none (then mvproxy's own)\n"
+    static const struct {
+        const char *advertised, *bound, *want;
+    } rows[] = {
+        {NULL, "10.0.0.3", ""},
+        {"10.0.0.2:6443", "10.0.0.3", MISTAKEN},
+        {"10.0.0.2:6443", "10.0.0.2", ""},
+        {"10.0.0.2:6444", "10.0.0.3", ""},
+        {"10.0.0.3:6443", "10.0.0.3", ""},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const char *const bound[] = {rows[i].bound, NULL};
+        struct peer peers[] = {PEER("b", 200, VERSION("30"))};
+        const struct scene s = {.believed = true, .minor = 30};
+        char want[512];
+
+        begin(peers, 1);
+        world.bound = bound;
+        world.advertised = rows[i].advertised;
+        look(&s, open_gates);
+        (void)snprintf(want, sizeof(want), "peers\n%s%s", rows[i].want, rows[i].want[0] == '\0' ? "ok peer b" : "");
+        ok(slice_has_prefix(buf_slice(&out), slice_str(want)), "row %zu: says so", i);
     }
 }
 
@@ -599,6 +659,7 @@ int main(void)
     waits();
     each();
     balancers();
+    advertised();
     discovery();
     versions();
     silent();
