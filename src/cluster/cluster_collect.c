@@ -218,7 +218,7 @@ bool cluster_collect(void *arg, struct served_input *in)
     in->local_id = c->own_id;
     in->local_host = c->hostname;
     in->local = refresh_disco(c->local->discovery);
-    in->local_refused = refresh_refused(c->local->discovery) != 0;
+    in->local_refused = refresh_refused(c->local->discovery) != 0 || refresh_odd(c->local->discovery);
     in->local_schemas = schemas_index(c->local->schemas);
     in->local_release = schemas_release(c->local->schemas);
     in->local_etag[SERVED_APIS] = refresh_apis_etag(c->local->discovery);

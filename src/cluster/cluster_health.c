@@ -30,9 +30,15 @@ static bool lacks_rights(const struct cluster *c, unsigned refused)
     return refused != 0 && !front_trust_is_disbelief(c->front_trust, refused);
 }
 
+/* The document lists more than we take, say, by the fault of one aggregated API: no reason to serve nothing. */
+static bool is_closed(const struct cluster *c)
+{
+    return lacks_rights(c, refresh_refused(c->local->discovery)) || refresh_odd(c->local->discovery);
+}
+
 bool cluster_local_synced(struct cluster *c, char *reason, size_t n)
 {
-    if (refresh_disco(c->local->discovery) != NULL || lacks_rights(c, refresh_refused(c->local->discovery)))
+    if (refresh_disco(c->local->discovery) != NULL || is_closed(c))
         return true;
     return not_yet(reason, n, "local discovery not read yet", refresh_failure(c->local->discovery));
 }
@@ -66,7 +72,7 @@ static const struct peer *awaited(const struct cluster *c)
 /* Nothing more will be known than is. */
 static bool refused(const struct cluster *c)
 {
-    return lacks_rights(c, refresh_refused(c->local->discovery)) || lacks_rights(c, leases_refused(c->leases));
+    return is_closed(c) || lacks_rights(c, leases_refused(c->leases));
 }
 
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
@@ -141,7 +147,8 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
     /* Peers answer for it (local failover): it may answer /version as if all were well. */
     if (readiness_state(c->readiness) == READINESS_UNREACHABLE)
         return not_yet(reason, n, local_trouble(c, &pulse), readiness_failure(c->readiness));
-    if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery) != 0)
+    if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery) != 0 ||
+        refresh_odd(c->local->discovery))
         return true;
     return not_yet(reason, n,
                    failure == NULL ? "the local kube-apiserver was not asked yet"

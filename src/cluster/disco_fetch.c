@@ -27,6 +27,7 @@ enum form { FORM_NONE, FORM_AGGREGATED, FORM_LEGACY };
 struct half {
     struct disco_fetch *fetch;
     bool over, failed, not_modified, mvproxy;
+    bool odd;         /* it says of itself that it is a discovery document, and is none that we can read */
     unsigned refused; /* 401 or 403; 0: it was not */
     enum form form;
     struct fetch *root;
@@ -92,6 +93,7 @@ static void deliver_failure(struct disco_fetch *f)
         .outcome = DISCO_FAILED,
         .failure = f->err.text,
         .refused = core->refused != 0 ? core->refused : apis->refused,
+        .odd = core->odd || apis->odd,
         .requests = requests(f),
         .failed_paths = (unsigned)core->failed + (unsigned)apis->failed,
     };
@@ -215,10 +217,13 @@ static enum step parse_some(void *arg)
 
 static void parsed(void *arg, bool done)
 {
+    struct half *h = arg;
+
+    h->odd = !done && h->form == FORM_AGGREGATED;
     if (done)
-        over(arg);
+        over(h);
     else
-        fails(arg, "not a discovery document");
+        fails(h, "not a discovery document");
 }
 
 static void start_parsing(struct half *h)
@@ -290,7 +295,8 @@ static bool on_piece(void *arg, const struct http_head *head, struct slice piece
         h->form = form_of(head);
     switch (h->form) {
     case FORM_AGGREGATED:
-        return disco_parser_feed(h->parser, piece, &h->err);
+        h->odd = !disco_parser_feed(h->parser, piece, &h->err);
+        return !h->odd;
     case FORM_LEGACY:
         return buf_append(&h->legacy, piece) ||
                err_set(&h->err, "the legacy document is over %u bytes", (unsigned)LEGACY_ROOT_BYTES);

@@ -28,6 +28,7 @@ struct disco_fetch_result {
     enum disco_outcome outcome;
     const char *failure;               /* FAILED; valid during the call */
     unsigned refused;                  /* FAILED: it was answered 401 or 403: which; 0: neither */
+    bool odd;                          /* FAILED: an answer is a discovery document that we cannot read */
     size_t requests;                   /* number of requests made */
     unsigned failed_paths;             /* FAILED: 1 or 2, as upstream's metric counts them */
     const struct disco *disco;         /* CHANGED: disco_ref it to keep it */

@@ -63,7 +63,8 @@ struct refresh {
     char *core_etag, *apis_etag;
     uint64_t core_connection; /* over which /api was answered last */
     bool known, mvproxy;
-    unsigned refused;   /* 401 or 403; 0: it was not */
+    unsigned refused; /* 401 or 403; 0: it was not */
+    bool odd;
     unsigned failures;  /* in a row */
     unsigned said;      /* of them, as a warning: not where the server cannot be reached, which is said of that */
     size_t left_out;    /* names, of the document there is */
@@ -218,7 +219,7 @@ static bool is_to_be_said(struct refresh *r)
 /* Whether it is believed otherwise now. */
 static bool failed(struct refresh *r, const struct disco_fetch_result *f)
 {
-    bool known = r->known;
+    bool known = r->known, odd = r->odd;
     unsigned refused = r->refused;
 
     count(r, "failed");
@@ -236,7 +237,8 @@ static bool failed(struct refresh *r, const struct disco_fetch_result *f)
     r->last_failure = r->failure;
     r->last_failure_ms = loop_now_ms(r->loop);
     r->refused = f->refused;
-    return r->failures == REFRESH_FAILING || r->refused != refused;
+    r->odd = f->odd;
+    return r->failures == REFRESH_FAILING || r->refused != refused || r->odd != odd;
 }
 
 /* A server that names such things does so each time: said when there are more or less of them than before. */
@@ -286,6 +288,7 @@ static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
     r->core_connection = f->core_connection;
     r->known = true;
     r->refused = 0;
+    r->odd = false;
     r->failures = r->said = 0;
     r->confirmed_ms = loop_now_ms(r->loop);
     err_clear(&r->failure);
@@ -478,6 +481,11 @@ bool refresh_failing(const struct refresh *r)
 unsigned refresh_refused(const struct refresh *r)
 {
     return r->refused;
+}
+
+bool refresh_odd(const struct refresh *r)
+{
+    return r->odd;
 }
 
 const char *refresh_failure(const struct refresh *r)

@@ -91,6 +91,7 @@ uint64_t refresh_unknown_ms(const struct refresh *r);
 bool refresh_failing(const struct refresh *r); /* REFRESH_FAILING or more failures in a row */
 /* 401 or 403, which the last poll was answered; 0: it was not. */
 unsigned refresh_refused(const struct refresh *r);
+bool refresh_odd(const struct refresh *r); /* the server answered the last poll, with a document that we cannot read */
 const char *refresh_failure(const struct refresh *r); /* why the last poll failed; NULL: it did not */
 /* The last failure, however long ago; NULL if there was none. *age_ms: how long ago. */
 const char *refresh_last_failure(const struct refresh *r, uint64_t *age_ms);

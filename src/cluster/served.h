@@ -50,7 +50,7 @@ struct served_input {
     bool peers_enabled;                     /* feature gate on, peer CA and proxy pair configured */
     bool leases_synced;                     /* the Lease informer has listed (or is not needed) */
     const char *local_id, *local_host;      /* local_host NULL: the ID */
-    bool local_refused;                     /* the local server answered 401 or 403 to our request for its discovery */
+    bool local_refused;                     /* the local server does not let us read its discovery, or we cannot */
     const struct disco *local;              /* NULL until first fetched */
     struct slice local_etag[SERVED_HALVES]; /* copied; see served_local_etag */
     struct schema_index *local_schemas;     /* as of a peer */

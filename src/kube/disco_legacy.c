@@ -346,7 +346,6 @@ struct conversion {
     struct arena *arena;
     struct strmap *by_name; /* parents */
     struct entries parents, subs;
-    size_t n;
 };
 
 static void append(struct entries *list, struct entry *e)
@@ -383,7 +382,7 @@ static bool take_entry(struct conversion *c, struct jscan *s, struct err *err)
 {
     struct entry *e = arena_zalloc(c->arena, sizeof(*e));
 
-    if (e == NULL || c->n++ == 2 * LIMIT_DISCOVERY_RESOURCES)
+    if (e == NULL)
         return err_set(err, "out of memory, or too many resources");
     {
         const struct field fields[] = {

@@ -2,8 +2,10 @@
 /*
  * The scanner is resumable because all of its state is here: where it stands in the text, which containers are open
  * (the stage says so, the nesting of the interesting ones being fixed), and the group and version being filled. A unit
- * of work is one member of an open object, one element of an open array, or one whole resource; a unit looks at no more
- * than LIMIT_DISCOVERY_PART_BYTES.
+ * of work is one member of an open object, one element of an open array, or one whole subresource; a unit looks at no
+ * more than LIMIT_DISCOVERY_PART_BYTES. How many of each there are is bounded by their bytes alone: an aggregated API
+ * may have thousands of resources, one resource thousands of subresources (metrics), and a CRD hundreds of versions,
+ * and what is over a limit would cost everybody's discovery.
  */
 #include "kube/disco_parse.h"
 
@@ -21,11 +23,13 @@ enum stage {
     STAGE_VERSIONS,  /* in its versions */
     STAGE_VERSION,   /* in a version's object */
     STAGE_RESOURCES, /* in its resources */
+    STAGE_RESOURCE,  /* in a resource's object */
+    STAGE_SUBS,      /* in its subresources */
     STAGE_INDEX,     /* all read, names being entered into the table */
     STAGE_DONE,
 };
 
-enum { MAX_VERBS = 64 };
+enum { MAX_VERBS = 64 }; /* that are looked at; what is listed beyond them goes on, and can not be asked for */
 
 struct disco_parser {
     struct buf body;
@@ -34,13 +38,15 @@ struct disco_parser {
     enum stage stage;
     bool first[STAGE_INDEX];    /* per stage: no member seen yet */
     unsigned seen[STAGE_INDEX]; /* per stage: known fields met, by number */
-    size_t start_group, start_version;
+    size_t start_group, start_version, start_resource, start_subs;
     struct disco_group *group;
     struct disco_version *version;
-    /* Where the next group, version, resource is linked, or is to be. */
+    struct disco_resource *resource;
+    /* Where the next group, version, resource, subresource is linked, or is to be. */
     const struct disco_group **next_group;
     const struct disco_version **next_version;
     const struct disco_resource **next_resource;
+    const struct disco_subresource **next_sub;
     struct disco_index index;
     bool odd; /* a text was read that is more than printing ASCII; only where that is asked */
 };
@@ -206,17 +212,17 @@ static bool skip_each(struct disco_parser *p, bool (*skip_one)(struct disco_pars
 
 static bool read_verbs(struct disco_parser *p, const struct slice **out, size_t *n)
 {
-    struct slice verbs[MAX_VERBS], *copy;
+    struct slice verbs[MAX_VERBS + 1], *copy;
     size_t count = 0;
     bool first;
 
     if (!enter_or_null(p, jscan_enter_array, &first))
         return p->s.error == NULL;
     while (jscan_element(&p->s, &first)) {
-        if (count == MAX_VERBS)
-            return bad(p, "too many verbs");
-        verbs[count] = SLICE_LIT("");
-        if (!read_text(p, &verbs[count++]))
+        struct slice *verb = &verbs[count < MAX_VERBS ? count++ : MAX_VERBS];
+
+        *verb = SLICE_LIT("");
+        if (!read_text(p, verb))
             return false;
     }
     if (p->s.error != NULL || count == 0)
@@ -271,6 +277,20 @@ static bool skip_kind(struct disco_parser *p)
     return read_kind(p, NULL);
 }
 
+static void open_stage(struct disco_parser *p, enum stage stage)
+{
+    p->stage = stage;
+    p->seen[stage] = 0;
+}
+
+/* An array of interest begins (or null stands there, and the stage stays). */
+static bool open_array(struct disco_parser *p, enum stage stage)
+{
+    if (enter_or_null(p, jscan_enter_array, &p->first[stage]))
+        open_stage(p, stage);
+    return p->s.error == NULL;
+}
+
 /* ---- resources ---- */
 
 static bool read_subresource(struct disco_parser *p, struct disco_subresource *sub)
@@ -307,31 +327,76 @@ static bool read_subresource(struct disco_parser *p, struct disco_subresource *s
     return p->s.error == NULL;
 }
 
-static bool read_subresources(struct disco_parser *p, struct disco_resource *r)
+/* Versions and groups are not looked at once more: theirs is made of their names and of what their resources have. */
+static uint64_t combine(uint64_t hash, uint64_t part)
 {
-    const struct disco_subresource **next = &r->subresources;
-    struct disco_subresource *sub;
-    bool first;
-
-    if (!enter_or_null(p, jscan_enter_array, &first))
-        return p->s.error == NULL;
-    while (jscan_element(&p->s, &first)) {
-        sub = node(p, sizeof(*sub));
-        if (sub == NULL || !read_subresource(p, sub))
-            return false;
-        if (sub->name.n == 0 && !p->index.judges)
-            continue;
-        *next = sub;
-        next = &sub->next;
-        r->n_subresources++;
-    }
-    return p->s.error == NULL;
+    return (hash ^ part) * 0x9e3779b97f4a7c15 + 1;
 }
 
-static bool read_resource_member(struct disco_parser *p, const struct jscan_value *key, struct disco_resource *r,
-                                 unsigned *seen)
+/* One field; of subresources the beginning. */
+static bool read_resource_member(struct disco_parser *p, enum disco_field field)
 {
-    enum { NAME = DISCO_FIELDS };
+    struct disco_resource *r = p->resource;
+
+    switch (field) {
+    case DISCO_FIELD_SUBRESOURCES:
+        p->start_subs = value_start(p);
+        p->next_sub = &r->subresources;
+        return open_array(p, STAGE_SUBS);
+    case DISCO_FIELD_KIND:
+        return read_kind(p, &r->kind);
+    case DISCO_FIELD_SINGULAR:
+        return skip_text(p);
+    case DISCO_FIELD_SHORT_NAMES:
+    case DISCO_FIELD_CATEGORIES:
+        return skip_each(p, skip_text);
+    case DISCO_FIELD_SCOPE:
+        return read_text(p, &r->scope);
+    case DISCO_FIELD_VERBS:
+        return read_verbs(p, &r->verbs, &r->n_verbs);
+    case DISCO_FIELDS:
+        break;
+    }
+    r->extra = true;
+    return skip(p);
+}
+
+static void close_resource(struct disco_parser *p)
+{
+    struct disco_resource *r = p->resource;
+
+    r->odd = p->odd;
+    r->raw = text_since(p, p->start_resource);
+    r->hash = hash_quick(r->raw);
+    p->version->hash = combine(p->version->hash, r->hash);
+    *p->next_resource = r;
+    p->next_resource = &r->next;
+    p->version->n_resources++;
+    p->doc->n_resources++;
+    p->stage = STAGE_RESOURCES;
+}
+
+/* ---- units of work ---- */
+
+static void unit_subresources(struct disco_parser *p)
+{
+    struct disco_subresource *sub;
+
+    if (!jscan_element(&p->s, &p->first[STAGE_SUBS])) {
+        p->resource->fields[DISCO_FIELD_SUBRESOURCES] = text_since(p, p->start_subs);
+        p->stage = STAGE_RESOURCE;
+        return;
+    }
+    sub = node(p, sizeof(*sub));
+    if (sub == NULL || !read_subresource(p, sub) || (sub->name.n == 0 && !p->index.judges))
+        return;
+    *p->next_sub = sub;
+    p->next_sub = &sub->next;
+    p->resource->n_subresources++;
+}
+
+static void unit_resource(struct disco_parser *p)
+{
     static const struct slice keys[] = {
         [DISCO_FIELD_VERBS] = SLICE_LIT("verbs"),
         [DISCO_FIELD_SHORT_NAMES] = SLICE_LIT("shortNames"),
@@ -340,102 +405,42 @@ static bool read_resource_member(struct disco_parser *p, const struct jscan_valu
         [DISCO_FIELD_KIND] = SLICE_LIT("responseKind"),
         [DISCO_FIELD_SCOPE] = SLICE_LIT("scope"),
         [DISCO_FIELD_SINGULAR] = SLICE_LIT("singularResource"),
-        [NAME] = SLICE_LIT("resource"),
+        [DISCO_FIELDS] = SLICE_LIT("resource"),
     };
-    unsigned number = key_number(p, key, keys, sizeof(keys) / sizeof(keys[0]), seen);
-    size_t start = value_start(p);
-    bool good;
-
-    switch (number) {
-    case NAME:
-        return read_text(p, &r->name);
-    case DISCO_FIELD_SUBRESOURCES:
-        good = read_subresources(p, r);
-        break;
-    case DISCO_FIELD_KIND:
-        good = read_kind(p, &r->kind);
-        break;
-    case DISCO_FIELD_SINGULAR:
-        good = skip_text(p);
-        break;
-    case DISCO_FIELD_SHORT_NAMES:
-    case DISCO_FIELD_CATEGORIES:
-        good = skip_each(p, skip_text);
-        break;
-    case DISCO_FIELD_SCOPE:
-        good = read_text(p, &r->scope);
-        break;
-    case DISCO_FIELD_VERBS:
-        good = read_verbs(p, &r->verbs, &r->n_verbs);
-        break;
-    default:
-        good = skip(p);
-    }
-    if (number < DISCO_FIELDS)
-        r->fields[number] = text_since(p, start);
-    else
-        r->extra = true;
-    return good;
-}
-
-/* Versions and groups are not looked at once more: theirs is made of their names and of what their resources have. */
-static uint64_t combine(uint64_t hash, uint64_t part)
-{
-    return (hash ^ part) * 0x9e3779b97f4a7c15 + 1;
-}
-
-static bool read_resource(struct disco_parser *p)
-{
-    struct disco_resource *r = node(p, sizeof(*r));
+    enum { NAME = DISCO_FIELDS, KEYS };
     struct jscan_value key;
-    size_t start = value_start(p);
-    unsigned seen = 0;
-    bool first;
+    unsigned number;
+    size_t start;
 
-    if (r == NULL || !jscan_enter_object(&p->s, &first))
-        return false;
-    if (p->version->n_resources == LIMIT_DISCOVERY_RESOURCES)
-        return bad(p, "too many resources in a version");
-    r->name = r->scope = r->kind = SLICE_LIT("");
-    r->version = p->version;
-    p->odd = false;
-    while (jscan_member(&p->s, &first, &key))
-        if (!read_resource_member(p, &key, r, &seen))
-            return false;
-    if (p->s.error != NULL)
-        return false;
-    r->odd = p->odd;
-    r->raw = text_since(p, start);
-    r->hash = hash_quick(r->raw);
-    p->version->hash = combine(p->version->hash, r->hash);
-    *p->next_resource = r;
-    p->next_resource = &r->next;
-    p->version->n_resources++;
-    p->doc->n_resources++;
-    return true;
-}
-
-/* ---- units of work ---- */
-
-static void open_stage(struct disco_parser *p, enum stage stage)
-{
-    p->stage = stage;
-    p->seen[stage] = 0;
-}
-
-/* An array of interest begins (or null stands there, and the stage stays). */
-static void open_array(struct disco_parser *p, enum stage stage)
-{
-    if (enter_or_null(p, jscan_enter_array, &p->first[stage]))
-        open_stage(p, stage);
+    if (!jscan_member(&p->s, &p->first[STAGE_RESOURCE], &key)) {
+        close_resource(p);
+        return;
+    }
+    number = key_number(p, &key, keys, KEYS, &p->seen[STAGE_RESOURCE]);
+    start = value_start(p);
+    if (number == NAME)
+        (void)read_text(p, &p->resource->name);
+    else if (read_resource_member(p, number < NAME ? (enum disco_field)number : DISCO_FIELDS) && number < NAME)
+        p->resource->fields[number] = text_since(p, start);
 }
 
 static void unit_resources(struct disco_parser *p)
 {
-    if (!jscan_element(&p->s, &p->first[STAGE_RESOURCES]))
+    struct disco_resource *r;
+
+    if (!jscan_element(&p->s, &p->first[STAGE_RESOURCES])) {
         p->stage = STAGE_VERSION;
-    else
-        (void)read_resource(p);
+        return;
+    }
+    r = node(p, sizeof(*r));
+    p->start_resource = value_start(p);
+    if (r == NULL || !jscan_enter_object(&p->s, &p->first[STAGE_RESOURCE]))
+        return;
+    r->name = r->scope = r->kind = SLICE_LIT("");
+    r->version = p->version;
+    p->resource = r;
+    p->odd = false;
+    open_stage(p, STAGE_RESOURCE);
 }
 
 static void unit_version(struct disco_parser *p)
@@ -460,7 +465,7 @@ static void unit_version(struct disco_parser *p)
         break;
     case 2:
         p->next_resource = &p->version->resources;
-        open_array(p, STAGE_RESOURCES);
+        (void)open_array(p, STAGE_RESOURCES);
         break;
     default:
         p->version->extra = true;
@@ -480,10 +485,6 @@ static void unit_versions(struct disco_parser *p)
     p->start_version = value_start(p);
     if (v == NULL || !jscan_enter_object(&p->s, &p->first[STAGE_VERSION]))
         return;
-    if (p->group->n_versions == LIMIT_DISCOVERY_VERSIONS) {
-        bad(p, "too many versions in a group");
-        return;
-    }
     v->name = v->freshness = SLICE_LIT("");
     v->group = p->group;
     *p->next_version = p->version = v;
@@ -544,7 +545,7 @@ static void unit_group(struct disco_parser *p)
         break;
     case 1:
         p->next_version = &p->group->versions;
-        open_array(p, STAGE_VERSIONS);
+        (void)open_array(p, STAGE_VERSIONS);
         break;
     case 2:
     case 3:
@@ -569,10 +570,6 @@ static void unit_groups(struct disco_parser *p)
     p->start_group = value_start(p);
     if (g == NULL || !jscan_enter_object(&p->s, &p->first[STAGE_GROUP]))
         return;
-    if (p->doc->n_groups == LIMIT_DISCOVERY_GROUPS) {
-        bad(p, "too many groups");
-        return;
-    }
     g->name = g->metadata = SLICE_LIT("");
     *p->next_group = p->group = g;
     p->next_group = &g->next;
@@ -629,7 +626,7 @@ static void unit_top(struct disco_parser *p)
         (void)read_api_version(p);
         break;
     case 2:
-        open_array(p, STAGE_GROUPS);
+        (void)open_array(p, STAGE_GROUPS);
         break;
     default:
         (void)skip(p);
@@ -672,6 +669,12 @@ static void unit(struct disco_parser *p)
         break;
     case STAGE_RESOURCES:
         unit_resources(p);
+        break;
+    case STAGE_RESOURCE:
+        unit_resource(p);
+        break;
+    case STAGE_SUBS:
+        unit_subresources(p);
         break;
     case STAGE_INDEX:
         unit_index(p);

@@ -12,7 +12,7 @@
 #include "kube/pbwrite.h"
 
 enum {
-    RESOURCE_ARENA_BYTES = 8 * LIMIT_DISCOVERY_PART_BYTES, /* decoded texts of one resource */
+    RESOURCE_ARENA_BYTES = LIMIT_DISCOVERY_BYTES, /* decoded texts of one resource */
     HEAD_BYTES = 16 * GVR_NAME_BYTES,
 };
 

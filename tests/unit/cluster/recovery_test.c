@@ -333,8 +333,40 @@ static void etcd_changes_leader(void)
     world_end(&w);
 }
 
+/* By the fault of one aggregated API, say: no node is taken out of service for it, nor is it forgotten what was known.
+ */
+static void unreadable(bool from_the_start)
+{
+    static const char odd[] = "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\","
+                              "\"items\":[{\"versions\":[{\"version\":\"v1\"";
+    char reason[128];
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    if (from_the_start)
+        kube_set_garbage(w.local, odd);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_set_garbage(w.local, odd);
+    for (unsigned i = 0; i < 5; i++) {
+        cluster_refresh(w.cluster);
+        sim_run_ms(w.loop, 3000);
+    }
+    ok(cluster_local_reachable(w.cluster, reason, sizeof(reason)), "it answers: %s", reason);
+    ok(served_forbidden(cluster_served(w.cluster)) == from_the_start, "%s",
+       from_the_start ? "what it serves is not known" : "what it served is known");
+    ok(world_local_serves(&w, "apps", "v1", "deployments") == !from_the_start, "resources");
+    kube_set_garbage(w.local, NULL);
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 11000);
+    ok(!served_forbidden(cluster_served(w.cluster)) && world_local_serves(&w, "apps", "v1", "deployments"), "read");
+    world_end(&w);
+}
+
 int main(void)
 {
+    unreadable(true);
+    unreadable(false);
     never_read();
     never_read_and_dead();
     named_later(false);
