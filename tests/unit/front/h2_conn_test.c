@@ -676,7 +676,7 @@ static bool is_answered(void *arg)
     return r->ended;
 }
 
-static void test_early_answer(struct kit *k)
+static void answer_early(struct kit *k, unsigned status, const char *body)
 {
     struct req *r;
 
@@ -685,19 +685,30 @@ static void test_early_answer(struct kit *k)
     r = kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
     kit_held(k, 1);
     clock_fake(clock_us(), clock_wall_us());
-    kit_reply(&k->held[0], 413, "too large");
+    kit_reply(&k->held[0], status, body);
     ok(kit_until(k, is_answered, r), "answered in the middle of the body");
     kit_later(k, H2_ANSWERED_MS - 1);
     ok(!r->closed, "the client has time to read it");
     kit_later(k, 1);
     ok(kit_closed(k, r), "before the stream ends");
     clock_real();
-    is_int(r->status, 413, "status");
-    is_str(kit_text(&r->body), "too large", "the whole answer");
+    is_u64(r->status, status, "status");
+    is_str(kit_text(&r->body), body, "the whole answer");
     ok(r->ended, "complete");
     is_int((int)r->code, NGHTTP2_NO_ERROR, "and the rest is not wanted");
     r = kit_get(k, "/sync");
     ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+}
+
+static void test_early_answer(struct kit *k)
+{
+    answer_early(k, 413, "too large");
+}
+
+/* It ends with its head. */
+static void test_early_empty_answer(struct kit *k)
+{
+    answer_early(k, 401, "");
 }
 
 /* Who has the whole answer and gives up the rest of his body by himself floods nobody. */
@@ -743,6 +754,7 @@ static const struct kit_story stories[] = {
     {"a piece without memory", test_piece_without_memory},
     {"stuck client", test_stuck_client},
     {"early answer", test_early_answer},
+    {"early answer without a body", test_early_empty_answer},
     {"early answers, given up", test_early_answers_given_up},
 };
 

@@ -142,13 +142,17 @@ static bool pauses_reach(struct world *w, const char *reason, double n)
 static void test_room_is_made_first(struct world *w)
 {
     struct client busy[3];
+    char said[4096] = "", *line;
     double before;
+    FILE *log;
     int idle;
 
     if (w->client_tls != NULL)
         return;
     w->opts.max_connections = 3;
     world_start(w);
+    log = fmemopen(said, sizeof(said), "w");
+    log_set_stream(log);
     idle = client_raw(w);
     raw_asks(w, idle);
     for (unsigned i = 0; i < 3; i++) {
@@ -160,6 +164,11 @@ static void test_room_is_made_first(struct world *w)
     }
     before = pauses(w, "connections");
     ok(pauses_reach(w, "connections", before + 2), "that is counted for as long as it is so");
+    log_set_stream(stderr);
+    (void)fclose(log);
+    line = strstr(said, "Connection limit reached, new clients wait");
+    ok(line != NULL && strstr(line, "limit=3 timesSinceLastLine=1") != NULL, "and said: %s", said);
+    ok(line != NULL && strstr(line + 1, "Connection limit") == NULL, "once");
     ok(front_is_crowded(w->front) && front_is_full(w->front), "and known to who asks for the state");
     close(idle);
     for (int i = 0; i < 3; i++)
