@@ -7,6 +7,20 @@
 
 #include "base/limits.h"
 #include "lib/tap.h"
+#include "net/tls_ctx.h"
+#include "unit/net/fixture.h"
+
+/* How often a client's certificate was judged again. */
+static unsigned judged;
+
+void __real_stream_judge_again(struct stream *s, const struct tls_ctx *c);
+void __wrap_stream_judge_again(struct stream *s, const struct tls_ctx *c);
+
+void __wrap_stream_judge_again(struct stream *s, const struct tls_ctx *c)
+{
+    judged++;
+    __real_stream_judge_again(s, c);
+}
 
 /* ---- requests and answers ---- */
 
@@ -398,6 +412,40 @@ static void test_early_long_chunked(struct world *w)
     test_early_long(w, "Transfer-Encoding: chunked\r\n\r\nfffffff\r\n");
 }
 
+/* ---- whom the front believes ---- */
+
+static void ask_twice(struct world *w, struct client *c)
+{
+    for (int i = 0; i < 2; i++) {
+        client_ask(c, "/a");
+        ok(world_handled(w, w->handled + 1), "a request");
+        respond_whole(w, 200, "ok");
+        ok(client_ends_in(c, "ok"), "is answered");
+        (void)client_take(c);
+    }
+}
+
+static void test_other_cas(struct world *w)
+{
+    struct tls_ctx *first = w->opts.tls;
+    struct client c;
+
+    world_start(w);
+    client_open(w, &c);
+    judged = 0;
+    ask_twice(w, &c);
+    is_u64(judged, 0, "nobody is judged again for nothing");
+    w->opts.tls = first == NULL ? NULL : server_ctx(false);
+    front_update(w->front, &w->opts);
+    is_u64(judged, 0, "nor all at once when there are other CAs");
+    ask_twice(w, &c);
+    is_u64(judged, first != NULL, "but with its next request, once");
+    if (w->opts.tls != NULL)
+        tls_ctx_unref(w->opts.tls);
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
 static const struct world_story stories[] = {
     {"keep-alive", test_keep_alive},
     {"pieces", test_pieces},
@@ -413,6 +461,7 @@ static const struct world_story stories[] = {
     {"early answer, short rest", test_early_short},
     {"early answer, long rest", test_early_long_length},
     {"early answer, rest in chunks", test_early_long_chunked},
+    {"other CAs", test_other_cas},
 };
 
 int main(void)
