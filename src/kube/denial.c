@@ -143,27 +143,41 @@ static bool read_yaml(struct slice body, struct said *out)
     return status;
 }
 
+static bool read_status(struct slice body, struct said *out)
+{
+    *out = (struct said){.message = SLICE_LIT("")};
+    if (slice_has_prefix(body, SLICE_LIT("{")))
+        return read_json(body, out);
+    if (slice_has_prefix(body, SLICE_LIT("k8s\0")))
+        return read_protobuf(body, out);
+    return read_yaml(body, out);
+}
+
 enum denial denial_by_body(unsigned status, struct slice body)
 {
     struct said s;
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         struct slice message = slice_str(known[i].message);
-        bool read;
 
         if (known[i].status != status)
             continue;
         if (known[i].plain && slice_has_prefix(body, message) && body.n <= message.n + 1)
             return known[i].means; /* and the line's end */
-        s = (struct said){.message = SLICE_LIT("")};
-        if (slice_has_prefix(body, SLICE_LIT("{")))
-            read = read_json(body, &s);
-        else if (slice_has_prefix(body, SLICE_LIT("k8s\0")))
-            read = read_protobuf(body, &s);
-        else
-            read = read_yaml(body, &s);
-        if (read && !s.about_something && slice_has_prefix(s.message, message))
+        if (read_status(body, &s) && !s.about_something && slice_has_prefix(s.message, message))
             return known[i].means;
     }
     return DENIAL_NONE;
+}
+
+bool denial_knows_user(struct slice body)
+{
+    const struct slice nobody = SLICE_LIT("Unauthorized");
+    struct slice rest;
+    struct said s;
+
+    if (!read_status(body, &s))
+        return false;
+    rest = slice_from(s.message, nobody.n);
+    return s.about_something || !slice_has_prefix(s.message, nobody) || (rest.n > 0 && rest.p[0] != '"');
 }

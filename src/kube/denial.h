@@ -31,5 +31,11 @@ enum denial denial_by_head(unsigned status, struct slice content_type, bool body
 /* Takes the whole body, any bytes. A Status is read as API servers write it: JSON, protobuf or YAML, but not CBOR (an
  * alpha feature). */
 enum denial denial_by_body(unsigned status, struct slice body);
+/*
+ * Whether the body of a 401 shows that the server knew the user: it is a Status of what comes after authentication, an
+ * admission webhook or policy, whose message says by whom. Authentication itself says "Unauthorized" and no details
+ * (k8s.io/apiserver, pkg/endpoints/filters/authentication.go). False for what cannot be read.
+ */
+bool denial_knows_user(struct slice body);
 
 #endif

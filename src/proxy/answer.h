@@ -23,7 +23,8 @@ bool answer_is_not_read(const struct http_head *head);
 bool answer_is_unready(const struct job *j, const struct http_head *head);
 /*
  * Whether it is a peer's 401 to an identity that we assert: the peer does not accept our front-proxy certificate, which
- * is a fault of this configuration and not of the user.
+ * is a fault of this configuration and not of the user; unless its body says that it is of what comes after
+ * authentication (denial_knows_user()).
  */
 bool answer_distrusts_us(const struct job *j, const struct http_head *head);
 /*

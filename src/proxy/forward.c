@@ -205,17 +205,13 @@ static bool peer_knows_nobody(struct job *j, const struct http_head *head)
     return true;
 }
 
-static bool peer_distrusts_us(struct job *j, const struct http_head *head)
+static void peer_distrusts_us(struct job *j)
 {
-    bool again;
+    bool again = !alternatives_body_gone(j) && take_repeat(j);
 
-    if (!answer_distrusts_us(j, head))
-        return false;
-    again = !alternatives_body_gone(j) && take_repeat(j);
     job_drop_back(j);
     cluster_peer_suspect(j->proxy->cluster, j->peer->id);
     next_or_none(j, again, "peer-unauthorized");
-    return true;
 }
 
 /* False: nobody else can be asked. */
@@ -266,13 +262,17 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
 {
     struct job *j = arg;
     enum denial d = answer_denies(j, head, body.kind != HTTP_BODY_NONE);
+    bool distrusts;
 
     note_answer(j, head->status);
-    if (is_premature(j, head) || peer_passes(j, head) || peer_knows_nobody(j, head) || peer_distrusts_us(j, head))
+    if (is_premature(j, head) || peer_passes(j, head) || peer_knows_nobody(j, head))
         return;
-    if (d == DENIAL_UNKNOWN)
+    distrusts = answer_distrusts_us(j, head);
+    if (distrusts && body.kind == HTTP_BODY_NONE)
+        peer_distrusts_us(j);
+    else if (d == DENIAL_UNKNOWN)
         denies(j);
-    else if (d == DENIAL_NONE || held_is_too_long(body))
+    else if ((d == DENIAL_NONE && !distrusts) || held_is_too_long(body))
         (void)relay_head(j, head, body);
     else
         held_start(j, head, body);
@@ -293,6 +293,12 @@ static void on_body(void *arg, struct slice data)
 /* False: it is the answer. */
 static bool is_dealt_with(struct job *j, const struct held *held)
 {
+    if (answer_distrusts_us(j, held->head)) {
+        if (denial_knows_user(held_bytes(held)))
+            return false;
+        peer_distrusts_us(j);
+        return true;
+    }
     if (held_says(held) == DENIAL_NONE)
         return false;
     if (j->peer == NULL && answer_is_not_read(held->head))

@@ -95,6 +95,10 @@ func (f *fault) answer(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(code)
 		return
 	}
+	if code == 401 { // as the authentication filter says it
+		writeJSON(w, r, code, failure(code, reasonOf(code), "Unauthorized", nil))
+		return
+	}
 	writeJSON(w, r, code, failure(code, reasonOf(code), "injected by apisim", &statusDetails{RetryAfter: f.Retry}))
 }
 

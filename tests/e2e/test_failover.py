@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three servers behind mvproxy for what the local one lacks: some are down, some full, some cut requests off."""
 
+import json
 import time
 
 import fixture
@@ -70,6 +71,19 @@ def test_front_proxy_not_believed(world):
         token = world.ask("GET", CLASSES, None, "a", None, {"Authorization": "Bearer token-root"})
         equal(token.status, 200 if len(distrusting) == 1 else 401, "a token speaks for itself")
         healthy(world)
+
+
+def test_unauthorized_by_webhook(world):
+    """401 of an admission webhook or policy is the user's, whoever asked the peer: relayed as it is, and asked once"""
+    said = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": "Unauthorized", "code": 401,
+            "message": 'admission webhook "v.example.org" denied the request: Unauthorized'}
+    for more in ({}, {"message": said["message"] + " " + "x" * 10000}):
+        body = json.dumps(dict(said, **more))
+        faults = [world.sim.fault("status", name, "POST", CLASSES, status=401, body=body, contentType="application/json") for name in PEERS]
+        made = world.ask("POST", CLASSES, dict(CLASS, metadata={"name": "denied"}))
+        equal((made.status, made.body.decode(), made.all("Retry-After")), (401, body, []), "what the webhook says")
+        equal(sum(world.sim.hits(fault) for fault in faults), 1, "asked")
+        world.sim.heal()
 
 
 def test_every_method(world):

@@ -115,8 +115,44 @@ static void bodies(void)
         is_u64(denial_by_body(rows[i].status, rows[i].body), rows[i].want, "%s", rows[i].name);
 }
 
+/* Of a 401: what comes after authentication has other words than that, or says what it is about. */
+static void known_users(void)
+{
+#define HOOK "admission webhook \\\"v.example.org\\\" denied the request: Unauthorized"
+    static const struct {
+        const char *name;
+        struct slice body;
+        bool want;
+    } rows[] = {
+        {"authentication",
+         SLICE_LIT("{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\","
+                   "\"message\":\"Unauthorized\",\"reason\":\"Unauthorized\",\"code\":401}\n"),
+         false},
+        {"the same with empty details", SLICE_LIT(STATUS("401", "Unauthorized", "Unauthorized", "{}")), false},
+        {"a webhook", SLICE_LIT(STATUS("401", "Unauthorized", HOOK, "{}")), true},
+        {"the words, and more", SLICE_LIT(STATUS("401", "Unauthorized", "Unauthorized: x", "{}")), true},
+        {"less than the words", SLICE_LIT(STATUS("401", "Unauthorized", "Unauthorize", "{}")), true},
+        {"the words about an object", SLICE_LIT(STATUS("401", "Unauthorized", "Unauthorized", "{\"name\":\"x\"}")),
+         true},
+        {"YAML of authentication", SLICE_LIT("code: 401\nkind: Status\nmessage: Unauthorized\n"), false},
+        {"YAML of a webhook", SLICE_LIT("code: 401\nkind: Status\nmessage: 'admission webhook \"v\" denied it'\n"),
+         true},
+        {"protobuf of authentication", SLICE_LIT("k8s\0\n\x0c\n\x02v1\x12\x06Status\x12\x0e\x1a\x0cUnauthorized"),
+         false},
+        {"protobuf of a webhook", SLICE_LIT("k8s\0\n\x0c\n\x02v1\x12\x06Status\x12\x0f\x1a\rUnauthorized:"), true},
+        {"no Status", SLICE_LIT("{\"kind\":\"Pod\",\"message\":\"" HOOK "\"}"), false},
+        {"half of one", SLICE_LIT("{\"kind\":\"Status\",\"message\":\"" HOOK "\""), false},
+        {"text", SLICE_LIT("Unauthorized\n"), false},
+        {"nothing", SLICE_LIT(""), false},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+        ok(denial_knows_user(rows[i].body) == rows[i].want, "401: %s", rows[i].name);
+}
+
 int main(void)
 {
+    known_users();
     heads();
     bodies();
     return tap_end();
