@@ -72,6 +72,7 @@ static bool tls_certificates(void *arg, struct err *why)
     if (!serving && !front) { /* they often end together */
         struct err first = *why;
 
+        err_clear(why);
         (void)err_set(why, "proxy-client-cert-file has expired, too: renew both: %s", first.text);
     }
     return serving && front;
