@@ -669,6 +669,26 @@ static void test_dripping_body(struct kit *k)
     clock_real();
 }
 
+/* One that began when another was late already. */
+static void test_later_body(struct kit *k)
+{
+    k->w.opts.body_timeout_ms = 20;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, false);
+    clock_fake(clock_us(), clock_wall_us());
+    k->hold_bodies = true;
+    for (unsigned i = 0; i < 2; i++) {
+        kit_ask(k, "POST", "/x", "h", NULL, 50);
+        kit_held(k, i + 1);
+        kit_later(k, i == 0 ? 15 : 10);
+    }
+    ok(kit_has(&k->held[0].told, "gone(request body stalled)"), "a body that does not come is given up");
+    is_int(k->held[1].gone, 0, "one that began later has its own time");
+    kit_later(k, 15);
+    ok(kit_has(&k->held[1].told, "gone(request body stalled)"), "and no more");
+    clock_real();
+}
+
 static bool is_answered(void *arg)
 {
     const struct req *r = arg;
@@ -751,6 +771,7 @@ static const struct kit_story stories[] = {
     {"slow stream", test_slow_stream},
     {"long targets", test_long_targets},
     {"dripping body", test_dripping_body},
+    {"a later body", test_later_body},
     {"a piece without memory", test_piece_without_memory},
     {"stuck client", test_stuck_client},
     {"early answer", test_early_answer},
