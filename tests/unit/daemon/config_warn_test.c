@@ -2,9 +2,14 @@
 /* What is valid and all the same warned of, and what is not. */
 #include "daemon/config_warn.h"
 
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "daemon/config_load.h"
 #include "lib/folder.h"
 #include "lib/tap.h"
+#include "net/own_address.h"
 
 /* Nothing to be said of it; no peers, no user of its own. */
 #define BASE                                                                                                           \
@@ -83,6 +88,43 @@ static const struct {
      "cannot be verified: give kube-apiserver's --requestheader-client-ca-file\n"},
 };
 
+static void keep_first(const char *ip, void *arg)
+{
+    char *first = arg;
+
+    if (first[0] == '\0' && strchr(ip, ':') == NULL)
+        (void)snprintf(first, INET_ADDRSTRLEN, "%s", ip);
+}
+
+/* Its own kubelet would be refused: said of one of its addresses, however many the networks have. */
+static void own_address_behind_balancer(void)
+{
+    char first[INET_ADDRSTRLEN] = "", want[512];
+    struct buf text;
+    struct config *c;
+
+    own_address_each(keep_first, first);
+    if (first[0] == '\0') {
+        tap_skip("this machine has no address", "a balancer's network with an address of this machine");
+        return;
+    }
+    (void)snprintf(want, sizeof(want),
+                   IN("1", "proxy-protocol-from") "has %s, an address of this machine: its own connections (kubelet, "
+                                                  "kube-proxy, host-network Pods) are refused without a PROXY header: "
+                                                  "give the balancer an address of its own\n",
+                   first);
+    buf_init(&text, 1 << 16);
+    folder_write("m.yaml", BASE "proxy-protocol-from: [0.0.0.0/0]\n");
+    c = config_load("m.yaml", NULL, 0, &text);
+    if (c == NULL)
+        tap_bail("%.*s", (int)buf_len(&text), buf_slice(&text).p);
+    buf_reset(&text);
+    config_warn(c, &text);
+    is_slice(buf_slice(&text), want, "a balancer's network with an address of this machine");
+    config_free(c);
+    buf_free(&text);
+}
+
 /* Of entries that are wrong, which is said elsewhere, nothing is said here, and of the others what there is. */
 static void doubtful(void)
 {
@@ -112,6 +154,7 @@ int main(void)
 {
     folder_enter();
     doubtful();
+    own_address_behind_balancer();
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct buf text;
         struct config *c;

@@ -103,6 +103,31 @@ static void advertise(void)
     }
 }
 
+/* What is written instead of HOST:PORT is told apart. */
+static void not_host_ports(void)
+{
+    static const struct {
+        const char *text, *want;
+    } rows[] = {
+        {"https://10.0.0.2:6443", "\"https://10.0.0.2:6443\" is a URL: give HOST:PORT alone"},
+        {"http://cp-b", "\"http://cp-b\" is a URL: give HOST:PORT alone"},
+        {"10.0.0.2:000", "\"10.0.0.2:000\" has port 0: give one of 1 to 65535"},
+        {"10.0.0.2", "\"10.0.0.2\" has no port: write 10.0.0.2:PORT"},
+        {"2001:db8::2", "\"2001:db8::2\" has no port: write [2001:db8::2]:PORT"},
+        {"a b", "\"a b\" is not HOST:PORT: write it such as 10.0.0.2:6443 or [2001:db8::2]:6443"},
+        {"u:p@cp-b:6443", "a user name or password has no place in it, and would not be sent: take it out"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct derive_address a;
+        struct err err;
+
+        err_clear(&err);
+        ok(!derive_host_port(slice_str(rows[i].text), &a, &err), "no HOST:PORT: %s", rows[i].text);
+        is_str(err.text, rows[i].want, "it is said why");
+    }
+}
+
 static void etcd_urls(void)
 {
     static const struct {
@@ -187,6 +212,7 @@ int main(void)
     ok(!derive_peer("=1.2.3.4:5", name, &a, &err), "a peer without a name");
     ok(!derive_peer("a=b", name, &a, &err), "a peer without a port");
     advertise();
+    not_host_ports();
     etcd_urls();
     chances();
     return tap_end();
