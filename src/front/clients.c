@@ -11,6 +11,7 @@ enum {
     SEARCHED = 32, /* how far we look for somebody with more than a share; beyond, age alone decides */
     BEHIND = 1024, /* slots for clients behind others: two that share one are not told apart in a second */
     SECOND_MS = 1000,
+    COUNTED = 1024, /* descriptors of one address; beyond, they are many */
 };
 
 struct client_address {
@@ -34,6 +35,8 @@ struct clients {
     struct list fresh;      /* by client_member.among_all, oldest first */
     size_t fresh_addresses; /* addresses that have any */
     size_t asking;          /* addresses that have others */
+    size_t with[COUNTED];   /* addresses that have so many descriptors, the last: that many or more */
+    size_t most;            /* the last that is not 0 */
     struct behind behind[BEHIND];
 };
 
@@ -88,6 +91,24 @@ static struct client_address *address_of(struct clients *c, struct slice ip)
     return a;
 }
 
+static size_t counted(size_t open)
+{
+    return open < COUNTED ? open : COUNTED - 1;
+}
+
+/* As its count goes up or down by one, so does the greatest, at most. */
+static void count_open(struct clients *c, struct client_address *a, bool more)
+{
+    size_t before = counted(a->open), after = counted(more ? ++a->open : --a->open);
+
+    if (before > 0)
+        c->with[before]--;
+    if (after > 0)
+        c->with[after]++;
+    if (after > c->most || c->with[c->most] == 0)
+        c->most = after;
+}
+
 enum clients_verdict clients_enter(struct clients *c, struct client_member *m, struct slice ip, size_t max)
 {
     struct client_address *a = address_of(c, ip);
@@ -96,7 +117,7 @@ enum clients_verdict clients_enter(struct clients *c, struct client_member *m, s
         return CLIENTS_NO_MEMORY;
     if (max != 0 && ip.n > 0 && a->open >= max)
         return CLIENTS_TOO_MANY;
-    a->open++;
+    count_open(c, a, true);
     a->members++;
     m->address = a;
     if (a->fresh.count == 0)
@@ -130,7 +151,7 @@ void clients_leave(struct clients *c, struct client_member *m)
     clients_asked(c, m);
     must_hold(m->address->open > 0);
     m->left = true;
-    m->address->open--;
+    count_open(c, m->address, false);
     c->asking -= asked_by(m->address) == 0;
 }
 
@@ -186,11 +207,22 @@ struct quota *clients_quota(const struct client_member *m)
     return &m->address->memory.held;
 }
 
-bool clients_has_surplus(const struct clients *c, const struct client_member *m, size_t max)
+static size_t share_of(const struct clients *c, size_t max)
 {
     size_t left = max > c->fresh.count ? max - c->fresh.count : 0;
 
-    return m->address != NULL && m->address->open > left / (c->asking + 1) + 1;
+    return left / (c->asking + 1) + 1;
+}
+
+bool clients_has_surplus(const struct clients *c, const struct client_member *m, size_t max)
+{
+    return m->address != NULL && m->address->open > share_of(c, max);
+}
+
+/* With more than can be counted somebody has a surplus for certain: so many are an equal share of few only. */
+bool clients_are_even(const struct clients *c, size_t max)
+{
+    return c->most < COUNTED - 1 && c->most <= 2 * share_of(c, max);
 }
 
 size_t clients_fresh(const struct clients *c)

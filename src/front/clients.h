@@ -59,6 +59,11 @@ struct quota *clients_quota(const struct client_member *m);
  * is shared is what those leave who have not asked anything, by the addresses from which somebody has.
  */
 bool clients_has_surplus(const struct clients *c, const struct client_member *m, size_t max);
+/*
+ * No address has more than twice such a share: who asks nothing for long may make room for others then. One more, with
+ * requests that do not end, would take the places of those who are fair.
+ */
+bool clients_are_even(const struct clients *c, size_t max);
 /* How many have not asked anything. */
 size_t clients_fresh(const struct clients *c);
 /* Who has to go when at most `max` (0: any number) of those may stay and `newcomer` has come; NULL: nobody. */

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "front/h1_conn.h"
 #include "front/h2_conn.h"
+#include "front/room.h"
 #include "http/h1_parse.h"
 #include "net/cidr.h"
 #include "net/listeners.h"
@@ -19,11 +20,9 @@
 enum {
     DRAIN_ARRIVING_MS = 1000, /* for a request that is on its way when we drain */
     DRAIN_LOOK_MS = 200,
-    SAID_AGAIN_MS = 20000, /* between two lines about what clients can bring about as often as they like */
-    FRESH_ALWAYS = 64,     /* silent connections that a low max_connections does not forbid */
-    FULL_LOOK_MS = 100,    /* at max_connections, for one that has become idle */
-    FULL_SEARCHED = 32,    /* connections in one such look */
-    FULL_SILENT_US = FRONT_HEAD_SLOW_MS * 1000,
+    SAID_AGAIN_MS = 20000,  /* between two lines about what clients can bring about as often as they like */
+    FRESH_ALWAYS = 64,      /* silent connections that a low max_connections does not forbid */
+    FULL_LOOK_MS = 100,     /* at max_connections, for one that has become idle */
     PAUSE_SHOWN_MS = 10000, /* a place that comes free for a moment does not end it */
 };
 
@@ -123,192 +122,6 @@ bool front_is_full(const struct front *f)
     return f->max_connections != 0 && f->host.conns.count + f->host.leaving.count >= f->max_connections;
 }
 
-static bool is_between_requests(const struct front_conn *fc)
-{
-    return list_linked(&fc->idle) && stream_unsent(fc->stream) == 0;
-}
-
-/*
- * Nor is any of its last answer on its way: a window update to a closed socket would cost the client the rest of it.
- * Nor is there a request that has come and is not read.
- */
-static bool may_end(struct front_conn *fc)
-{
-    return is_between_requests(fc) && stream_unacknowledged(fc->stream) == 0 && stream_is_quiet(fc->stream);
-}
-
-/* Who has more than his share, and may go. Who is looked at and may stay comes last next time. */
-static bool end_one(struct front *f, struct list *among, struct front_conn *(*conn_of)(struct list_node *),
-                    bool (*may_go)(struct front_conn *))
-{
-    struct list_node *n;
-    size_t looks = among->count < FULL_SEARCHED ? among->count : FULL_SEARCHED;
-
-    for (; looks > 0 && (n = list_pop_front(among)) != NULL; looks--) {
-        struct front_conn *fc = conn_of(n);
-
-        list_push_back(among, n);
-        if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections) && may_go(fc)) {
-            front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
-            return true;
-        }
-    }
-    return false;
-}
-
-static struct front_conn *idle_conn(struct list_node *n)
-{
-    return list_entry(n, struct front_conn, idle);
-}
-
-/* Who asks now and then and keeps many connections must not keep others out: one that is idle makes room. */
-static bool end_idle(struct front *f)
-{
-    return end_one(f, &f->host.idle, idle_conn, may_end);
-}
-
-/* Nor who never asks. Whoever has just come is given the time to. */
-static bool end_silent(struct front *f)
-{
-    struct client_member *m = clients_silent_surplus(f->host.clients, f->max_connections);
-    struct front_conn *fc = m != NULL ? list_entry(m, struct front_conn, client) : NULL;
-
-    if (fc == NULL || clock_us() - fc->accepted_us < FULL_SILENT_US)
-        return false;
-    front_conn_shut(fc, "too many connections", FRONT_CLOSE_CROWDED_OUT);
-    return true;
-}
-
-static struct front_conn *any_conn(struct list_node *n)
-{
-    return list_entry(n, struct front_conn, node);
-}
-
-/* What the client's machine has taken so far, and what waits for it, as bytes on the wire but for the records of TLS.
- */
-struct taking {
-    uint64_t taken, waiting;
-};
-
-static struct taking taking_of(const struct front_conn *fc)
-{
-    size_t unsent = stream_unsent(fc->stream), in_kernel = stream_unacknowledged(fc->stream) - unsent;
-    size_t above = fc->upgraded ? 0 : fc->ops->waiting(fc->protocol);
-
-    return (struct taking){stream_wire_bytes(fc->stream) - in_kernel, in_kernel + unsent + above};
-}
-
-/* The time in which it is to take some begins, if there is anything to take. */
-static void mark(struct front_conn *fc, const struct taking *t)
-{
-    struct front_host *h = fc->host;
-
-    if (list_linked(&fc->waiting))
-        list_remove(&h->waiting, &fc->waiting);
-    if (t->waiting == 0)
-        return;
-    fc->mark.since_ms = loop_now_ms(h->loop);
-    fc->mark.taken = t->taken;
-    fc->mark.due = t->taken + t->waiting;
-    list_push_back(&h->waiting, &fc->waiting);
-}
-
-/* Of one that is not marked. Who watches and has been told all that there was to tell is not. */
-static void look_at_reader(struct front_conn *fc)
-{
-    if (!list_linked(&fc->waiting)) {
-        struct taking t = taking_of(fc);
-
-        mark(fc, &t);
-    }
-}
-
-/*
- * In all the time since its mark something has waited, for it has not yet taken what waited then, and it took less than
- * a byte in drips would be. Of who does better the time begins anew, so that haste at first does not count for ever.
- */
-static bool takes_slowly(struct front_conn *fc)
-{
-    uint64_t ms = loop_now_ms(fc->host->loop) - fc->mark.since_ms;
-    struct taking t = taking_of(fc);
-
-    if (t.waiting > 0 && t.taken < fc->mark.due && t.taken - fc->mark.taken < ms / 1000 * LIMIT_SLOW_READER_RATE)
-        return true;
-    mark(fc, &t);
-    return false;
-}
-
-static void break_tunnel(struct front_conn *fc, const char *why)
-{
-    log_v(3, "Tunnel ended", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)), LT("reason", why));
-    memory_dismiss(&fc->memory);
-    stream_break(fc->stream, why);
-}
-
-static void end_slow_reader(struct front_conn *fc)
-{
-    static const char why[] = "client takes what waits for it too slowly";
-    struct front_host *h = fc->host;
-
-    log_v(3, "Slow reader ended", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)),
-          LU("took", taking_of(fc).taken - fc->mark.taken), LU("waits", taking_of(fc).waiting),
-          LU("milliseconds", loop_now_ms(h->loop) - fc->mark.since_ms));
-    front_stats_slow_reader(h->stats);
-    list_remove(&h->waiting, &fc->waiting);
-    if (fc->upgraded)
-        break_tunnel(fc, why);
-    else
-        front_conn_shut(fc, why, FRONT_CLOSE_SLOW_READER);
-}
-
-/* Nor who takes what it asked for a few bytes at a time, be it in a tunnel: who has done so for longest. */
-static bool end_slow(struct front *f)
-{
-    struct list *among = &f->host.waiting;
-    size_t looks = among->count < FULL_SEARCHED ? among->count : FULL_SEARCHED;
-    struct list_node *n;
-
-    for (; looks > 0 && (n = list_first(among)) != NULL; looks--) {
-        struct front_conn *fc = list_entry(n, struct front_conn, waiting);
-
-        if (loop_now_ms(f->host.loop) - fc->mark.since_ms < TIMEOUT_SLOW_READER_MS)
-            break;
-        if (!takes_slowly(fc))
-            continue;
-        if (clients_has_surplus(f->host.clients, &fc->client, f->max_connections)) {
-            end_slow_reader(fc);
-            return true;
-        }
-        mark(fc, &(struct taking){fc->mark.taken, fc->mark.due - fc->mark.taken}); /* who may stay comes last */
-    }
-    return false;
-}
-
-static bool drips(struct front_conn *fc)
-{
-    if (fc->ops == NULL)
-        return false;
-    look_at_reader(fc);
-    return fc->ops->drips(fc->protocol, TIMEOUT_BODY_SLOW_MS);
-}
-
-static bool stays(struct front_conn *fc)
-{
-    if (fc->upgraded)
-        look_at_reader(fc);
-    return false;
-}
-
-/*
- * Nor who asks much and drips the bodies, or the next head. One that waits for its answer, reads one, or watches is
- * none of these; whether it reads that slowly will be known when the time since this look is over.
- */
-static bool end_dripping(struct front *f)
-{
-    (void)end_one(f, &f->host.leaving, any_conn, stays);
-    return end_one(f, &f->host.conns, any_conn, drips);
-}
-
 static void make_place(void *arg)
 {
     struct front *f = arg;
@@ -316,7 +129,7 @@ static void make_place(void *arg)
     if (f->listeners == NULL || f->held || !front_is_full(f))
         return;
     loop_timer_set(f->full_look, FULL_LOOK_MS);
-    if (end_idle(f) || end_silent(f) || end_slow(f) || end_dripping(f))
+    if (room_make(&f->host, f->max_connections))
         return;
     note_pause(f, FRONT_PAUSE_CONNECTIONS);
     if (f->crowded)
@@ -501,7 +314,7 @@ static uint64_t moved_by(const struct memory_holder *h)
 
 static bool between_requests(const struct memory_holder *h)
 {
-    return is_between_requests(list_entry(h, const struct front_conn, memory));
+    return front_conn_is_between_requests(list_entry(h, const struct front_conn, memory));
 }
 
 static void say_greedy(struct front_conn *fc)
@@ -525,7 +338,7 @@ static void end_greedy(struct memory_holder *h)
         front_conn_shut(fc, why, FRONT_CLOSE_MEMORY);
         return;
     }
-    break_tunnel(fc, why);
+    front_conn_break(fc, why);
 }
 
 size_t front_memory(const struct front *f)
@@ -625,6 +438,7 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
     f->host.arenas.ceiling = LIMIT_EXCHANGE_ARENA;
     list_init(&f->host.conns);
     list_init(&f->host.idle);
+    list_init(&f->host.resting);
     list_init(&f->host.waiting);
     list_init(&f->host.leaving);
     f->host.on_left = check_drained;

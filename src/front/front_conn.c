@@ -84,11 +84,24 @@ uint64_t front_conn_count_request(struct front_conn *fc)
 
 void front_conn_idle(struct front_conn *fc, bool idle)
 {
+    struct front_host *h = fc->host;
+
     idle = idle && fc->requests > 0;
-    if (idle && !list_linked(&fc->idle))
-        list_push_back(&fc->host->idle, &fc->idle);
-    else if (!idle && list_linked(&fc->idle))
-        list_remove(&fc->host->idle, &fc->idle);
+    if (idle == list_linked(&fc->idle))
+        return;
+    if (idle) {
+        list_push_back(&h->idle, &fc->idle);
+        list_push_back(&h->resting, &fc->resting);
+        fc->resting_since_ms = loop_now_ms(h->loop);
+    } else {
+        list_remove(&h->idle, &fc->idle);
+        list_remove(&h->resting, &fc->resting);
+    }
+}
+
+bool front_conn_is_between_requests(const struct front_conn *fc)
+{
+    return list_linked(&fc->idle) && stream_unsent(fc->stream) == 0;
 }
 
 bool front_conn_must_wait(const struct front_conn *fc)
@@ -139,6 +152,13 @@ void front_conn_shut(struct front_conn *fc, const char *why, enum front_close re
         fc->ops->shut(fc->protocol, why, reason);
     else
         front_conn_close(fc, reason, STREAM_CLOSE_NOW);
+}
+
+void front_conn_break(struct front_conn *fc, const char *why)
+{
+    log_v(3, "Tunnel ended", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)), LT("reason", why));
+    memory_dismiss(&fc->memory);
+    stream_break(fc->stream, why);
 }
 
 void front_conn_disown(struct front_conn *fc)

@@ -29,7 +29,8 @@ struct front_host {
     struct clients *clients;
     struct memory *memory;
     struct list conns;   /* being served */
-    struct list idle;    /* those of them that have asked something and are through with it, the longest idle first */
+    struct list idle;    /* those of them that have asked something and are through with it, in the order of looks */
+    struct list resting; /* the same ones, by since when: those first that are longest */
     struct list waiting; /* of all that are open, those that something waits for, as far as front.c has looked */
     struct list leaving; /* their descriptors are still open: tunnels of the proxy now, or last bytes under way */
     /* One has left `conns`; one has left `leaving`, its descriptor is closed. */
@@ -79,6 +80,8 @@ struct front_conn_ops {
 struct front_conn {
     struct list_node node;
     struct list_node idle;
+    struct list_node resting;
+    uint64_t resting_since_ms; /* on that list */
     struct list_node waiting;
     /* On that list: since when, what the client's machine had taken by then, and had to take. Bytes on the wire. */
     struct {
@@ -106,6 +109,8 @@ struct front_conn {
 void front_conn_enter(struct front_conn *fc, struct front_host *h, struct stream *s);
 /* Ends it within this call, by its protocol if it has one. */
 void front_conn_shut(struct front_conn *fc, const char *why, enum front_close reason);
+/* Ends a tunnel, whoever owns its stream. */
+void front_conn_break(struct front_conn *fc, const char *why);
 /* The front ends; one that is leaving may outlive it, uncounted. */
 void front_conn_disown(struct front_conn *fc);
 
@@ -116,6 +121,8 @@ void front_conn_disown(struct front_conn *fc);
 uint64_t front_conn_count_request(struct front_conn *fc);
 /* By its protocol, as often as it likes: nothing is asked of it, not even in part; or something is. */
 void front_conn_idle(struct front_conn *fc, bool idle);
+/* It is, and has sent all of its answers. */
+bool front_conn_is_between_requests(const struct front_conn *fc);
 /* Clients hold so much that this one may not ask for more now: 429. */
 bool front_conn_must_wait(const struct front_conn *fc);
 /* The only way out: closes the stream, logs and counts the reason. The front_conn is dead to the protocol then. */

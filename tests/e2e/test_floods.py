@@ -316,6 +316,31 @@ def test_all_places(world):
         client.close()
 
 
+def test_idle_of_many_make_room(world):
+    """as many addresses as there may be connections, each with an idle one: nobody has more than a share, and others come in all the same"""
+    proxy = world.proxies["a"]
+    places = 20
+    mark = proxy.reload({"max-connections": places})
+    proxy.await_log("Reloaded", mark)
+    before = closed(proxy, "crowded_out")
+    watch = world.client(source="127.0.0.8")
+    watch.request("GET", MAPS + "?watch=true")
+    equal(watch.final_head().status, 200, "a watch")
+    held = []
+    for n in range(places - 1):
+        held.append(world.client(user=None, source="127.0.1.%d" % n))
+        equal(held[-1].ask("GET", "/version").status, 200, "the first request of one of many")
+    with world.client(source="127.0.0.9") as other:
+        equal(other.ask("GET", MAPS).status, 200, "a client from elsewhere")
+    check(closed(proxy, "crowded_out") > before, "nobody had to go")
+    check(watch.quiet(), "the watch has ended")
+    mark = proxy.reload({"max-connections": 50000})
+    proxy.await_log("Reloaded", mark)
+    for client in (watch, *held):
+        client.close()
+    until(lambda: metric(proxy, "connections") <= 4, "them to be gone", PATIENCE)
+
+
 def test_refused_certificates(world):
     """requests with a certificate that nobody has signed: at the usual verbosity the log has their audit lines, which are limited"""
     proxy = world.proxies["a"]

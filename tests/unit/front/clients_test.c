@@ -117,6 +117,42 @@ static void test_shares(void)
     clients_free(c);
 }
 
+/* Twice a share is not yet much more than the others have. */
+static void test_even(void)
+{
+    static struct client_member many[1100];
+    struct clients *c = clients_new(NULL);
+
+    ok(clients_are_even(c, 6), "nobody is there");
+    enter(c, 0, "10.0.0.1");
+    clients_asked(c, &members[0]);
+    for (size_t i = 2; i < 8; i++) {
+        enter(c, i, "10.0.0.66");
+        clients_asked(c, &members[i]);
+    }
+    ok(clients_are_even(c, 6), "six where three would be a share");
+    enter(c, 8, "10.0.0.66");
+    clients_asked(c, &members[8]);
+    ok(!clients_are_even(c, 6), "seven are too many");
+    ok(clients_are_even(c, 9), "not where four would be one");
+    clients_leave(c, &members[8]);
+    ok(clients_are_even(c, 6), "one leaves");
+    leave_all(c);
+    ok(clients_are_even(c, 1), "all do");
+    for (size_t i = 0; i < ROWS(many); i++)
+        if (clients_enter(c, &many[i], SLICE_LIT("10.0.0.2"), 0) == CLIENTS_WELCOME)
+            clients_asked(c, &many[i]);
+    ok(!clients_are_even(c, 50000), "more than are counted");
+    for (size_t i = ROWS(many) - 1; i > 1000; i--)
+        clients_leave(c, &many[i]);
+    ok(clients_are_even(c, 50000), "a thousand of many are few");
+    ok(!clients_are_even(c, 900), "but not of so many");
+    for (size_t i = 0; i <= 1000; i++)
+        clients_leave(c, &many[i]);
+    ok(clients_are_even(c, 1), "all leave");
+    clients_free(c);
+}
+
 /* Who is silent at thousands of addresses makes nobody's share smaller, but for the places that he has. */
 static void test_silent_addresses(void)
 {
@@ -226,6 +262,7 @@ int main(void)
     test_surplus();
     test_many_addresses();
     test_shares();
+    test_even();
     test_silent_addresses();
     test_small_shares();
     test_no_memory();

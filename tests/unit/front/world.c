@@ -373,16 +373,22 @@ void client_send_bytes(struct client *c, struct slice bytes)
         c->end = CLIENT_BROKEN;
 }
 
-int client_raw(struct world *w)
+int client_raw_from(struct world *w, unsigned char n)
 {
-    struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)front_port(w->front)),
-                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + n)}, to = from;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-    if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    to.sin_port = htons((uint16_t)front_port(w->front));
+    if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof(from)) != 0 ||
+        connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0)
         tap_bail("connect");
     return fd;
+}
+
+int client_raw(struct world *w)
+{
+    return client_raw_from(w, 1);
 }
 
 void client_send(struct client *c, const char *text)

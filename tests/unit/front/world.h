@@ -70,6 +70,7 @@ void client_open(struct world *w, struct client *c);
 void client_start(struct world *w, struct client *c);
 /* Connects without waiting, as a descriptor. */
 int client_raw(struct world *w);
+int client_raw_from(struct world *w, unsigned char n); /* the same from 127.0.0.n */
 void client_send(struct client *c, const char *text);
 void client_send_bytes(struct client *c, struct slice bytes);
 /* A GET without fields but Host. */
