@@ -23,7 +23,7 @@ struct kube_server {
     struct kube_store *store;
     struct sim_server *sim;
     char id[SERVER_ID_BYTES];
-    char *hostname, *address, *apis, *core_apis, *garbage, *forbidden, *hop, *failing;
+    char *hostname, *address, *apis, *core_apis, *garbage, *forbidden, *hop, *hop_version, *failing;
     unsigned watches_forbidden, writes_forbidden, forbidden_status;
     enum kube_form form;
     struct gv gvs[GVS]; /* the first of `apis` */
@@ -449,6 +449,8 @@ static void serve(void *arg, struct sim_request *q)
         serve_legacy(k, q);
     if (k->hop != NULL && sim_header(q, USER_MARK_REROUTED).p != NULL)
         sim_field(q, USER_HOP, k->hop);
+    if (k->hop_version != NULL && sim_header(q, USER_MARK_REROUTED).p != NULL)
+        sim_field(q, USER_HOP_VERSION, k->hop_version);
 }
 
 static void gone(void *arg, struct sim_request *q)
@@ -553,6 +555,7 @@ static void server_free(struct kube_server *k)
     mem_free(k->core_apis);
     mem_free(k->garbage);
     mem_free(k->hop);
+    mem_free(k->hop_version);
     mem_free(k->forbidden);
     mem_free(k->failing);
     buf_free(&k->core);
@@ -633,6 +636,11 @@ void kube_set_minor(struct kube_server *k, unsigned minor)
 void kube_set_hop(struct kube_server *k, const char *value)
 {
     set_text(&k->hop, value);
+}
+
+void kube_set_hop_version(struct kube_server *k, const char *value)
+{
+    set_text(&k->hop_version, value);
 }
 
 void kube_set_schemas(struct kube_server *k, const char *hash)

@@ -76,6 +76,7 @@ void kube_set_form(struct kube_server *k, enum kube_form f);
 void kube_list_registered(struct kube_server *k);
 /* An mvproxy stands in front of it from now on: its answers to marked requests say so. NULL: no more. */
 void kube_set_hop(struct kube_server *k, const char *value);
+void kube_set_hop_version(struct kube_server *k, const char *value); /* and its version */
 /* The index at /openapi/v3: apps/v1 with this hash (a literal); NULL, as at first: there is none. */
 void kube_set_schemas(struct kube_server *k, const char *hash);
 void kube_untag_schemas(struct kube_server *k); /* without an entity tag from now on, as real servers */

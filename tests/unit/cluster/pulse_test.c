@@ -296,6 +296,26 @@ static void leads_elsewhere(void)
     changes_free(c);
 }
 
+/* Which version of us is there is shown to operators, if it is a version. */
+static void version_of_hop(void)
+{
+    static const char *const rows[][2] = {{"0.1.0", "0.1.0"}, {"0.2.0-rc.1", "0.2.0-rc.1"}, {"<b>1</b>", ""}};
+    struct world w;
+    struct changes *c = start(&w);
+    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        kube_set_hop(b, kube_id(b));
+        kube_set_hop_version(b, rows[i][0]);
+        sim_run_ms(w.loop, SOON_MS);
+        is_str(look(&w, 1).mvproxy, rows[i][1], "an mvproxy that says it is %s", rows[i][0]);
+    }
+    world_end(&w);
+    changes_free(c);
+}
+
 static bool denies_early(const struct world *w, struct kube_server *k)
 {
     return cluster_peer_was_loading(w->cluster, kube_id(k), loop_now_ms(w->loop));
@@ -749,6 +769,7 @@ int main(void)
     which_failure();
     ages();
     leads_elsewhere();
+    version_of_hop();
     loading();
     loading_refused(403);
     loading_refused(401);

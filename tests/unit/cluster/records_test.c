@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "kube/server_id.h"
 #include "lib/tap.h"
 #include "sim/sim_etcd.h"
 #include "sim/world.h"
@@ -712,6 +714,42 @@ static void away_once(void)
     end(&s, 1);
 }
 
+/* As many records as there may be peers are kept, and of the rest it is said once that they are not. */
+static void too_many(void)
+{
+    static const char line[] = "Peer limit reached, peer endpoint records ignored", other[] = "{}";
+    struct story s;
+    char *text = NULL, *at, key[80], id[SERVER_ID_BYTES];
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    begin(&s, 1);
+    log_set_stream(f);
+    for (unsigned i = 0; i < LIMIT_PEERS; i++) {
+        (void)snprintf(key, sizeof(key), "other-%u", i);
+        if (!server_id_from_hostname(slice_str(key), id))
+            tap_bail("no ID");
+        (void)snprintf(key, sizeof(key), FOLDER "%s", id);
+        sim_etcd_put(s.etcd, key, slice_str(other), 3600);
+    }
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 5000);
+    put_record(&s, s.b, "10.0.0.21", 7443, 3600);
+    sim_run_ms(s.w.loop, 5000);
+    log_flush();
+    log_set_stream(stderr);
+    fclose(f);
+    at = strstr(text, line);
+    ok(at != NULL && strstr(at + 1, line) == NULL, "one record more than may be: said once");
+    from(&s, "annotation", "the peer is where its Lease says");
+    sim_etcd_delete(s.etcd, key);
+    put_record(&s, s.b, "10.0.0.21", 7443, 3600);
+    sim_run_ms(s.w.loop, 5000);
+    from(&s, "etcd", "until there is room");
+    free(text);
+    end(&s, 1);
+}
+
 int main(void)
 {
     precedence();
@@ -737,5 +775,6 @@ int main(void)
     restored();
     said_once();
     away_once();
+    too_many();
     return tap_end();
 }
