@@ -2,8 +2,6 @@
 /* Who makes room at max-connections, and who stays. */
 #include "unit/front/world.h"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -87,19 +85,6 @@ static void test_untaken_answers_stay(struct world *w)
     ok(world_empty(w), "over");
 }
 
-/* A GET of /sync that is answered, of which the client's kernel tells at once that it has the answer. */
-static void raw_asks(struct world *w, int fd)
-{
-    static const char request[] = "GET /sync HTTP/1.1\r\nHost: h\r\n\r\n";
-    char got[1024];
-    int yes = 1;
-
-    is_int(send(fd, request, strlen(request), 0), (long long)strlen(request), "one asks");
-    while (recv(fd, got, sizeof(got), MSG_DONTWAIT) < 0)
-        loop_run_once(w->loop, 20);
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof(yes));
-}
-
 /* However many others have requests under way: there is no search for it. */
 static void test_idle_one_among_many(struct world *w)
 {
@@ -116,7 +101,7 @@ static void test_idle_one_among_many(struct world *w)
         world_handled(w, i + 1);
     }
     idle = client_raw(w);
-    raw_asks(w, idle);
+    client_raw_asks(w, idle);
     w->opts.max_connections = BUSY + 1;
     front_update(w->front, &w->opts);
     is_double(world_closed(w, "crowded_out"), 1, "the one that is idle makes room at once");
@@ -154,7 +139,7 @@ static void test_room_is_made_first(struct world *w)
     log = fmemopen(said, sizeof(said), "w");
     log_set_stream(log);
     idle = client_raw(w);
-    raw_asks(w, idle);
+    client_raw_asks(w, idle);
     for (unsigned i = 0; i < 3; i++) {
         client_open(w, &busy[i]);
         client_ask(&busy[i], "/held");
@@ -236,7 +221,7 @@ static void test_request_has_come(struct world *w)
     idle = client_raw(w);
     w->opts.max_connections = 0;
     front_update(w->front, &w->opts);
-    raw_asks(w, idle);
+    client_raw_asks(w, idle);
     (void)!send(idle, request, strlen(request), 0);
     w->opts.max_connections = 3;
     front_update(w->front, &w->opts);
@@ -701,83 +686,8 @@ static void test_slow_tunnels_make_room(struct world *w)
     ok(world_empty(w), "over");
 }
 
-static bool is_open(int fd)
-{
-    char c;
-
-    return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
-}
-
-/* Each address has one: all the same they must not keep others out until they are closed for their idleness. */
-static void test_resting_ones_make_room(struct world *w)
-{
-    struct client busy;
-    int idle[3], next;
-
-    if (w->client_tls != NULL)
-        return;
-    world_start(w);
-    clock_fake(clock_us(), clock_wall_us());
-    client_open(w, &busy);
-    client_ask(&busy, "/held");
-    ok(world_handled(w, 1), "one with a request");
-    for (int i = 0; i < 3; i++) {
-        idle[i] = client_raw_from(w, (unsigned char)(i + 2));
-        raw_asks(w, idle[i]);
-        pass_ms(500);
-    }
-    raw_asks(w, idle[0]); /* the second is idle for longest now */
-    w->opts.max_connections = 4;
-    front_update(w->front, &w->opts);
-    next = client_raw_from(w, 6);
-    pass_and_look(w, 3900);
-    is_double(world_closed(w, "crowded_out"), 0, "who asks every few seconds keeps his place");
-    pass_and_look(w, 200);
-    is_double(world_closed(w, "crowded_out"), 1, "after 5 s one makes room");
-    ok(is_open(idle[0]) && !is_open(idle[1]) && is_open(idle[2]), "the one that has been idle for longest");
-    raw_asks(w, next);
-    clock_real();
-    is_int(busy.end, CLIENT_OPEN, "a request under way stays");
-    client_close(&busy, STREAM_CLOSE_NOW);
-    for (int i = 0; i < 3; i++)
-        close(idle[i]);
-    close(next);
-    ok(world_empty(w), "over");
-}
-
-/* Or one address could take the places of all others, by requests that do not end. */
-static void test_resting_ones_stay_beside_many(struct world *w)
-{
-    enum { BUSY = 11 };
-    struct client busy[BUSY];
-    int idle;
-
-    if (w->client_tls != NULL)
-        return;
-    world_start(w);
-    clock_fake(clock_us(), clock_wall_us());
-    idle = client_raw_from(w, 2);
-    raw_asks(w, idle);
-    for (unsigned i = 0; i < BUSY; i++) {
-        client_open(w, &busy[i]);
-        client_ask(&busy[i], "/held");
-        world_handled(w, i + 2);
-    }
-    w->opts.max_connections = BUSY + 1;
-    front_update(w->front, &w->opts);
-    pass_and_look(w, 20000);
-    ok(is_open(idle), "one of another address stays while somebody has much more than a share");
-    clock_real();
-    close(idle);
-    for (int i = 0; i < BUSY; i++)
-        client_close(&busy[i], STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-}
-
 static const struct world_story stories[] = {
     {"idle ones make room", test_idle_ones_make_room},
-    {"resting ones make room", test_resting_ones_make_room},
-    {"resting ones stay beside many", test_resting_ones_stay_beside_many},
     {"an idle one among many", test_idle_one_among_many},
     {"room is made first", test_room_is_made_first},
     {"no descriptors", test_no_descriptors},

@@ -2,6 +2,7 @@
 #include "unit/front/world.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -389,6 +390,18 @@ int client_raw_from(struct world *w, unsigned char n)
 int client_raw(struct world *w)
 {
     return client_raw_from(w, 1);
+}
+
+void client_raw_asks(struct world *w, int fd)
+{
+    static const char request[] = "GET /sync HTTP/1.1\r\nHost: h\r\n\r\n";
+    char got[1024];
+    int yes = 1;
+
+    is_int(send(fd, request, strlen(request), 0), (long long)strlen(request), "one asks");
+    while (recv(fd, got, sizeof(got), MSG_DONTWAIT) < 0)
+        loop_run_once(w->loop, 20);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof(yes));
 }
 
 void client_send(struct client *c, const char *text)

@@ -71,6 +71,8 @@ void client_start(struct world *w, struct client *c);
 /* Connects without waiting, as a descriptor. */
 int client_raw(struct world *w);
 int client_raw_from(struct world *w, unsigned char n); /* the same from 127.0.0.n */
+/* A GET of /sync that is answered, of which the client's kernel tells at once that it has the answer. */
+void client_raw_asks(struct world *w, int fd);
 void client_send(struct client *c, const char *text);
 void client_send_bytes(struct client *c, struct slice bytes);
 /* A GET without fields but Host. */

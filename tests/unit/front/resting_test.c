@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who makes room at max-connections where everybody has a few: who has been idle for longest. */
+#include "unit/front/world.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "lib/tap.h"
+
+static void pass_ms(unsigned ms)
+{
+    clock_fake(clock_us() + 1000 * (uint64_t)ms, clock_wall_us());
+}
+
+/* Time passes, and at the limit it is looked for who makes room. */
+static void pass_and_look(struct world *w, unsigned ms)
+{
+    pass_ms(ms);
+    for (int i = 0; i < 25; i++)
+        loop_run_once(w->loop, 10);
+}
+
+static bool is_open(int fd)
+{
+    char c;
+
+    return recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT) != 0;
+}
+
+/* Each address has one: all the same they must not keep others out until they are closed for their idleness. */
+static void test_resting_ones_make_room(struct world *w)
+{
+    struct client busy;
+    int idle[3], next;
+
+    if (w->client_tls != NULL)
+        return;
+    world_start(w);
+    clock_fake(clock_us(), clock_wall_us());
+    client_open(w, &busy);
+    client_ask(&busy, "/held");
+    ok(world_handled(w, 1), "one with a request");
+    for (int i = 0; i < 3; i++) {
+        idle[i] = client_raw_from(w, (unsigned char)(i + 2));
+        client_raw_asks(w, idle[i]);
+        pass_ms(500);
+    }
+    client_raw_asks(w, idle[0]); /* the second is idle for longest now */
+    w->opts.max_connections = 4;
+    front_update(w->front, &w->opts);
+    next = client_raw_from(w, 6);
+    pass_and_look(w, 3900);
+    is_double(world_closed(w, "crowded_out"), 0, "who asks every few seconds keeps his place");
+    pass_and_look(w, 200);
+    is_double(world_closed(w, "crowded_out"), 1, "after 5 s one makes room");
+    ok(is_open(idle[0]) && !is_open(idle[1]) && is_open(idle[2]), "the one that has been idle for longest");
+    client_raw_asks(w, next);
+    clock_real();
+    is_int(busy.end, CLIENT_OPEN, "a request under way stays");
+    client_close(&busy, STREAM_CLOSE_NOW);
+    for (int i = 0; i < 3; i++)
+        close(idle[i]);
+    close(next);
+    ok(world_empty(w), "over");
+}
+
+/* Or one address could take the places of all others, by requests that do not end. */
+static void test_resting_ones_stay_beside_many(struct world *w)
+{
+    enum { BUSY = 11 };
+    struct client busy[BUSY];
+    int idle;
+
+    if (w->client_tls != NULL)
+        return;
+    world_start(w);
+    clock_fake(clock_us(), clock_wall_us());
+    idle = client_raw_from(w, 2);
+    client_raw_asks(w, idle);
+    for (unsigned i = 0; i < BUSY; i++) {
+        client_open(w, &busy[i]);
+        client_ask(&busy[i], "/held");
+        world_handled(w, i + 2);
+    }
+    w->opts.max_connections = BUSY + 1;
+    front_update(w->front, &w->opts);
+    pass_and_look(w, 20000);
+    ok(is_open(idle), "one of another address stays while somebody has much more than a share");
+    clock_real();
+    close(idle);
+    for (int i = 0; i < BUSY; i++)
+        client_close(&busy[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+static const struct world_story stories[] = {
+    {"resting ones make room", test_resting_ones_make_room},
+    {"resting ones stay beside many", test_resting_ones_stay_beside_many},
+};
+
+int main(void)
+{
+    world_run(stories, ROWS(stories));
+    return tap_end();
+}
