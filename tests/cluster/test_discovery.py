@@ -3,6 +3,7 @@
 
 from harness import waiting
 from harness.api import AGGREGATED, BETA, CRDS, NOPEER, crd, ensure, expect, own_resources, remove, resources, same
+from harness.rolling import restart_proxy
 from harness.runner import core, needs
 
 KUBECTL_ACCEPT = (AGGREGATED + ",application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json")
@@ -216,6 +217,31 @@ def test_custom_resource(cluster):
     for node in cluster.nodes:
         waiting.until(lambda n=node: "discovery.example.com" not in groups(n), "the group gone at " + node.name)
     _settle(cluster)
+
+
+@needs("v2")
+def test_many_versions(cluster):
+    """a CRD with 300 versions is in everybody's discovery, and takes no node out of service, also if mvproxy starts then"""
+    many = crd("plenties", "Plenty")
+    first = many["spec"]["versions"][0]
+    many["spec"]["versions"] = [dict(first, name="v%d" % (300 - i), storage=i == 0) for i in range(300)]
+    ensure(cluster.new.direct(), CRDS, many)
+
+    def versions(node):
+        found = [g["versions"] for g in _merged(node).json()["items"] if g["metadata"]["name"] == "example.com"]
+        return sum(any(r["resource"] == "plenties" for r in v.get("resources") or ()) for v in found[0]) if found else 0
+    try:
+        for node in cluster.nodes:
+            waiting.until(lambda n=node: versions(n) == 300, "all versions at " + node.name, 60)
+        restart_proxy(cluster.old)
+        for node in cluster.nodes:
+            waiting.until(lambda n=node: versions(n) == 300, "all versions, after a start, at " + node.name, 60)
+            expect(node.proxied().get("/apis/example.com/v7/plenties"), 200)
+            expect(node.proxied().get(cluster.skew.collection), 200)
+            assert node.admin("/readyz")[0] == 200, node.admin("/readyz")
+    finally:
+        remove(cluster.new.direct(), CRDS + "/plenties.example.com")
+        _settle(cluster)
 
 
 @core
