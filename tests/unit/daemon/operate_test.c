@@ -74,13 +74,18 @@ static void is(const char *command, const char *rest, const char *want)
     is_str(ask(command, rest), want, "%s %s", command, rest);
 }
 
-static void start(const char *more)
+static void start_with(const char *rest, const char *more)
 {
     (void)snprintf(path, sizeof(path), "%s/control", folder());
-    (void)snprintf(config, sizeof(config), PROCESS_TLS PROCESS_REST "admin-bind-address: \"\"\ncontrol-socket: %s\n%s",
-                   path, more);
+    (void)snprintf(config, sizeof(config), PROCESS_TLS "%sadmin-bind-address: \"\"\ncontrol-socket: %s\n%s", rest, path,
+                   more);
     a = process_start(config);
     process_listen();
+}
+
+static void start(const char *more)
+{
+    start_with(PROCESS_REST, more);
 }
 
 static void end(void)
@@ -160,6 +165,19 @@ static void explains(void)
             "\"ok\":true");
 }
 
+/* Without CAs of clients nobody's certificate says who he is, which decides what becomes of a request. */
+static void explains_without_cas(void)
+{
+    static const char asked[] = "\"method\":\"GET\",\"path\":\"/api/v1/pods\",\"user\":\"alice\"";
+
+    start(PEERS);
+    ok(strstr(ask("explain", asked), "client-ca-file") == NULL, "with client-ca-file nothing is said of it");
+    end();
+    start_with("bind-address: 127.0.0.1\nsecure-port: 0\nhostname-override: cp-a\n", PEERS);
+    answers("explain", asked, "client-ca-file is not configured");
+    end();
+}
+
 static void nobody(void)
 {
     is("refresh", "", "{\"v\":1,\"ok\":true,\"result\":{}}\n");
@@ -234,6 +252,7 @@ int main(void)
     nobody();
     socket_file();
     end();
+    explains_without_cas();
     peers();
     without();
     process_finish();
