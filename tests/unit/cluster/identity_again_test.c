@@ -146,9 +146,51 @@ static void contested_again(void)
     end(&s);
 }
 
+static void count(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+static bool is_there(struct story *s)
+{
+    struct arena *arena = arena_new(1 << 20);
+    struct lease l;
+    bool there = kube_get_lease(s->w.store, kube_id(s->w.local), arena, &l);
+
+    arena_free(arena);
+    return there;
+}
+
+/* A Lease that somebody has changed in between is looked at again; one that we may not remove is left, and said. */
+static void removal_refused(void)
+{
+    struct story s;
+    unsigned left = 0;
+
+    begin(&s);
+    kube_forbid_writes(s.w.local, 409);
+    identity_stop(s.identity, count, &left);
+    sim_run_ms(s.w.loop, 100);
+    ok(left == 0 && is_there(&s), "changed in between: tried again");
+    kube_forbid_writes(s.w.local, 0);
+    sim_run_ms(s.w.loop, 100);
+    ok(left == 1 && !is_there(&s), "and removed");
+    is_u64(said(&s, "Could not remove the own identity Lease"), 0, "without a word of failure");
+    end(&s);
+    begin(&s);
+    left = 0;
+    kube_forbid_writes(s.w.local, 403);
+    identity_stop(s.identity, count, &left);
+    sim_run_ms(s.w.loop, 100);
+    ok(left == 1 && is_there(&s), "not allowed: nobody waits");
+    is_u64(said(&s, "Could not remove the own identity Lease"), 1, "and it is said");
+    end(&s);
+}
+
 int main(void)
 {
     fails_again();
     contested_again();
+    removal_refused();
     return tap_end();
 }
