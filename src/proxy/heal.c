@@ -419,10 +419,8 @@ static bool denied(struct job *j, const struct http_head *head)
         why = STATUS_SYNCING;
     if (why == NULL && is_elsewhere(j) && !is_wanted(j, head))
         why = STATUS_OTHER_FORM;
-    if (why != NULL) {
-        job_drop_back(j);
+    if (why != NULL)
         job_refuse(j, 503, why);
-    }
     return why != NULL;
 }
 
