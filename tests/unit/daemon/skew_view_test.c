@@ -68,6 +68,8 @@ static struct schema_index *schemas_of(const char *hash)
 }
 
 /* hashes: of the local server and of each peer; NULL: it has none. */
+static bool peers_off; /* peers are not enabled */
+
 static struct served *world_of(const char *local_groups, const char *peer_groups, const char *const *hashes, size_t n)
 {
     struct disco *older = disco_of(local_groups);
@@ -75,7 +77,7 @@ static struct served *world_of(const char *local_groups, const char *peer_groups
     struct served_peer peers[MOST_SERVERS];
     struct schema_index *local = hashes[0] == NULL ? NULL : schemas_of(hashes[0]);
     char ids[MOST_SERVERS][16];
-    struct served_input in = {.peers_enabled = true,
+    struct served_input in = {.peers_enabled = !peers_off,
                               .leases_synced = true,
                               .local_id = "a",
                               .local_host = "cp-a",
@@ -171,6 +173,15 @@ static void resources(struct insight *insight)
           SERVERS "\"resources\":[" EVEN("", "pods") "," EVEN(
               "apps", "deployments") "," NEWS "," OLDS "],\"compared\":4,\"uneven\":2,\"partly\":[],\"schemas\":[]}",
           "all");
+    served_unref(s);
+    peers_off = true;
+    o.served = s = world(none, 1);
+    o.all = false;
+    check(&o,
+          "{\"servers\":[\"cp-a\"],\"unread\":[],\"peersEnabled\":false,\"resources\":[],\"compared\":3,\"uneven\":0,"
+          "\"partly\":[],\"schemas\":[]}",
+          "without peers, which is said");
+    peers_off = false;
     served_unref(s);
     s = world(differ, 4);
     o = (struct skew_view_opts){

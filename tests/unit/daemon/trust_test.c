@@ -30,14 +30,15 @@ enum { ROOM = 1 << 16 };
                "etcd-cafile: ca.crt\netcd-certfile: proxy.crt\netcd-keyfile: proxy.key\n"                              \
                "tls-sni-cert-key: [\"other.crt,other.key\", \"server.crt,server.key:a.example\"]\n"                    \
                "egress-selector-config-file: egress.yaml\n"
-#define EGRESS                                                                                                         \
+#define EGRESS_WITH(key)                                                                                               \
     "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections:\n- name: "             \
     "controlplane\n"                                                                                                   \
     "  connection:\n    proxyProtocol: HTTPConnect\n    transport:\n      tcp:\n        url: https://10.0.0.1:3128\n"  \
-    "        tlsConfig:\n          clientCert: proxy.crt\n          clientKey: proxy.key\n          caBundle: "        \
+    "        tlsConfig:\n          clientCert: proxy.crt\n          clientKey: " key "\n          caBundle: "          \
     "ca.crt\n"                                                                                                         \
     "- name: etcd\n  connection:\n    proxyProtocol: HTTPConnect\n    transport:\n      uds:\n        udsName: "       \
     "/run/p\n"
+#define EGRESS EGRESS_WITH("proxy.key")
 
 /* ---- files ---- */
 
@@ -57,6 +58,8 @@ static void make_files(void)
                         "a.issue('proxy', 'front', ca='proxy-ca')");
     folder_enter();
     folder_write("egress.yaml", EGRESS);
+    folder_write("mixed.yaml", EGRESS_WITH("server.key"));
+    folder_write("keyless.yaml", EGRESS_WITH("none.key"));
 }
 
 static struct config *configured(const char *text)
@@ -132,6 +135,10 @@ static void refuses(void)
          "CA bundle nothing.crt: No such file or directory\nCA bundle none.crt: No such file or directory\n"},
         {"no egress selector", BASE "egress-selector-config-file: none.yaml\n",
          "none.yaml: No such file or directory: give the path of a YAML file\n"},
+        {"an egress selector with another's key", BASE "egress-selector-config-file: mixed.yaml\n",
+         "mixed.yaml: private key server.key: does not belong to certificate proxy.crt\n"},
+        {"an egress selector whose key is not there", BASE "egress-selector-config-file: keyless.yaml\n",
+         "keyless.yaml:12:22: clientKey: none.key: No such file or directory\n"},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
