@@ -41,7 +41,7 @@ struct sim_etcd {
     uint64_t cluster, revision, compacted, next_lease, ranges, writes;
     struct list pairs, leases, watchers, history;
     bool leaderless, deaf;
-    bool ends_watches;
+    bool ends_watches, holds_watches;
     unsigned answer_status;
     const char *refused; /* path */
     const char *answer;
@@ -145,7 +145,7 @@ static struct pair *find(const struct sim_etcd *e, const char *key)
 
 static void broadcast(struct sim_etcd *e, struct buf *line)
 {
-    if (e->deaf)
+    if (e->deaf || e->holds_watches)
         return;
     for (struct list_node *n = list_first(&e->watchers); n != NULL; n = list_next(&e->watchers, n))
         sim_write(list_entry(n, struct watcher, node)->request, buf_slice(line));
@@ -426,6 +426,8 @@ static void serve_watch(struct sim_etcd *e, struct sim_request *q)
     sim_set_note(q, w);
     list_push_back(&e->watchers, &w->node);
     sim_head(q, 200, "application/json", NULL);
+    if (e->holds_watches)
+        return;
     buf_init(&b, KEY_BYTES);
     do {
         buf_release(&b);
@@ -627,6 +629,11 @@ void sim_etcd_refuse(struct sim_etcd *e, const char *path)
 void sim_etcd_end_watches(struct sim_etcd *e, bool at_once)
 {
     e->ends_watches = at_once;
+}
+
+void sim_etcd_hold_watches(struct sim_etcd *e, bool hold)
+{
+    e->holds_watches = hold;
 }
 
 void sim_etcd_reset(struct sim_etcd *e, uint64_t cluster)

@@ -39,6 +39,8 @@ void sim_etcd_answer(struct sim_etcd *e, unsigned status, const char *body);
 void sim_etcd_refuse(struct sim_etcd *e, const char *path);
 /* Each watch that is opened is ended by the answer that opens it. */
 void sim_etcd_end_watches(struct sim_etcd *e, bool at_once);
+/* Nor does any say that it is there, as behind a proxy that collects answers. */
+void sim_etcd_hold_watches(struct sim_etcd *e, bool hold);
 /* The cluster is another one from now on: empty, with revisions from the beginning. */
 void sim_etcd_reset(struct sim_etcd *e, uint64_t cluster);
 

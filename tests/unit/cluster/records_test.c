@@ -714,6 +714,24 @@ static void away_once(void)
     end(&s, 1);
 }
 
+/* Whoever takes a watch and never says that it is there is left for the next endpoint. */
+static void silent_watch(void)
+{
+    struct story s;
+
+    begin(&s, 2);
+    sim_etcd_hold_watches(s.etcd, true);
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 35000);
+    ok(s.members[1]->requests > 0 && s.members[1]->requests < 20, "the next one is asked");
+    sim_etcd_hold_watches(s.etcd, false);
+    sim_run_ms(s.w.loop, 35000);
+    put_record(&s, s.b, "10.0.0.21", 6443, 3600);
+    sim_run_ms(s.w.loop, 50);
+    from(&s, "etcd", "a watch that is there is heard");
+    end(&s, 2);
+}
+
 /* As many records as there may be peers are kept, and of the rest it is said once that they are not. */
 static void too_many(void)
 {
@@ -775,6 +793,7 @@ int main(void)
     restored();
     said_once();
     away_once();
+    silent_watch();
     too_many();
     return tap_end();
 }
