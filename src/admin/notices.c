@@ -149,9 +149,11 @@ static size_t operators_notices(const struct status *s, char text[][NOTICE_BYTES
     return n;
 }
 
+/* Connections end until less is held than is told of, so it would never be told while they do. */
 static bool is_memory_short(const struct status *s)
 {
-    return s->client_memory > s->client_memory_limit / 100 * MEMORY_PERCENT;
+    return s->client_memory > s->client_memory_limit / 100 * MEMORY_PERCENT ||
+           (s->memory_ended > 0 && s->client_memory_limit != SIZE_MAX);
 }
 
 static void put_memory(const struct status *s, struct buf *out)
@@ -160,6 +162,8 @@ static void put_memory(const struct status *s, struct buf *out)
                "Clients hold %zu of the %zu MiB of max-client-memory: close to it new requests get 429, and the "
                "connections that hold most are closed",
                s->client_memory >> 20, s->client_memory_limit >> 20);
+    if (s->memory_ended > 0)
+        buf_printf(out, ", %zu in the last minute", s->memory_ended);
 }
 
 static const char *plural(size_t n)

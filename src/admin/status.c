@@ -268,6 +268,7 @@ static void put_process(const struct status *s, struct json_write *w)
     json_u64(w, "tunnels", s->tunnels);
     json_u64(w, "clientMemoryBytes", s->client_memory);
     json_u64(w, "clientMemoryLimitBytes", s->client_memory_limit);
+    json_u64(w, "connectionsEndedForMemory", s->memory_ended);
     nested = json_nested(w, "config", '{');
     json_text(&nested, "file", s->config_file);
     json_text(&nested, "lastReloadRefused", s->reload_refused[0] == '\0' ? NULL : s->reload_refused);

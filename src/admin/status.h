@@ -45,6 +45,7 @@ struct status {
     bool full;                                    /* and that is so now; else less than ten seconds ago */
     const char *accept_failure;                   /* or because of this; NULL: they do not */
     size_t client_memory, client_memory_limit;    /* bytes; SIZE_MAX: no limit */
+    size_t memory_ended;                          /* connections that ended for it in the last minute */
     const char *config_file;                      /* NULL: none */
     const char *reload_refused, *files_refused;   /* why; "": not */
     uint64_t reload_refused_ms, files_refused_ms; /* for how long they have been */

@@ -289,6 +289,23 @@ static void judge_room(struct scene *s)
                        "new clients wait, or had to less than ten seconds ago: they cannot be accepted: %s", failure);
 }
 
+/* While connections are ended less is held than that status tells of it. */
+static void judge_memory(struct scene *s)
+{
+    struct json_object *field = NULL;
+    int ended = json_object_object_get_ex(s->opts->status, "connectionsEndedForMemory", &field)
+                    ? json_object_get_int(field)
+                    : 0;
+
+    if (ended > 0)
+        findings_warn(
+            s->f, "process-memory",
+            "find out what is asked (mvproxyctl requests), bound with max-connections-per-client who does, or raise "
+            "max-client-memory",
+            "connections that clients let hold much memory were ended, %d in the last minute (max-client-memory)",
+            ended);
+}
+
 static void judge_silence(struct scene *s)
 {
     const char *silence = s->opts->silence == NULL ? "no mvproxy answers" : s->opts->silence;
@@ -324,6 +341,7 @@ static void judge_process(struct scene *s)
                       "%s is not enabled: after the next boot nobody has this node's address", s->unit.name);
     judge_readiness(s);
     judge_room(s);
+    judge_memory(s);
     judge_refusals(s);
     compare(s);
 }

@@ -83,6 +83,7 @@ static void take_process(struct app *a, struct status *s)
     s->accept_failure = front_accept_failure(a->front);
     s->client_memory = front_memory(a->front);
     s->client_memory_limit = front_memory_limit(a->front);
+    s->memory_ended = front_memory_ended(a->front);
     expiry_each(a->expiry, take_certificate, s);
 }
 

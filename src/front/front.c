@@ -338,6 +338,7 @@ static void end_greedy(struct memory_holder *h)
         front_conn_shut(fc, why, FRONT_CLOSE_MEMORY);
         return;
     }
+    recent_add(&fc->host->cut_off, loop_now_ms(fc->host->loop));
     front_conn_break(fc, why);
 }
 
@@ -525,6 +526,11 @@ bool front_is_crowded(const struct front *f)
 const char *front_accept_failure(const struct front *f)
 {
     return has_paused(f, FRONT_PAUSE_DESCRIPTORS) ? strerror(f->starved_error) : NULL;
+}
+
+size_t front_memory_ended(const struct front *f)
+{
+    return recent_count(&f->host.cut_off, loop_now_ms(f->host.loop));
 }
 
 size_t front_memory_limit(const struct front *f)

@@ -62,6 +62,8 @@ bool front_is_full(const struct front *f);
 const char *front_accept_failure(const struct front *f);
 size_t front_memory(const struct front *f);       /* bytes that clients make us hold */
 size_t front_memory_limit(const struct front *f); /* SIZE_MAX: none */
+/* Connections and tunnels that ended for it in the last minute. */
+size_t front_memory_ended(const struct front *f);
 /*
  * Stops accepting; busy connections close after their answer (`Connection: close`), idle ones and those that
  * have not sent a whole request after a second.

@@ -123,6 +123,8 @@ static void leave(struct front_conn *fc, enum front_close reason)
         no_longer_waits(fc);
         memory_dismiss(&fc->memory);
     }
+    if (reason == FRONT_CLOSE_MEMORY)
+        recent_add(&h->cut_off, loop_now_ms(h->loop));
     front_stats_closed(h->stats, reason);
     no_longer_fresh(fc);
     h->on_left(h);

@@ -11,6 +11,7 @@
 #include "base/arena_pool.h"
 #include "base/buf.h"
 #include "base/list.h"
+#include "base/recent.h"
 #include "front/clients.h"
 #include "front/memory.h"
 #include "front/stats.h"
@@ -36,9 +37,10 @@ struct front_host {
     /* One has left `conns`; one has left `leaving`, its descriptor is closed. */
     void (*on_left)(struct front_host *h);
     void (*on_closed)(struct front_host *h);
-    struct tls_ctx *tls; /* of new connections; NULL: plain text */
-    uint64_t trust;      /* how many contexts there were */
-    uint64_t last_id;    /* of a connection */
+    struct tls_ctx *tls;   /* of new connections; NULL: plain text */
+    uint64_t trust;        /* how many contexts there were */
+    uint64_t last_id;      /* of a connection */
+    struct recent cut_off; /* connections and tunnels that ended for want of memory */
     bool draining;
     void (*on_request)(struct exchange *x, void *arg);
     void *arg;

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clients make mvproxy hold: bytes that are resident, however little was sent for them."""
 
+import re
+
 import fixture
 import rawh2
 from fixture import check, equal, until
@@ -125,6 +127,9 @@ def test_unfinished_heads(world):
     before = ended(proxy)
     crowd(world, headers(1, large_head(250), whole=False), "unfinished heads", lambda: ended(proxy) > before + 1)
     proxy.await_log('"Client memory is short, a connection ends" client="127.0.0.1')
+    text = fixture.ctl(world, "status")[1]
+    check(re.search(r"(?m)^Clients hold \d+ of the 48 MiB of max-client-memory: .*, \d+ in the last minute", text), text)
+    check("in the last minute (max-client-memory)" in fixture.ctl(world, "check")[1], "check")
     until(lambda: proxy.log_contains('"It has happened again since its last line" what="Client memory is short, a connection ends" times='),
           "a line about those that had none", patience=60)
 

@@ -459,6 +459,15 @@ static void test_unread(void)
     s.client_memory++;
     is_u64(notices_of(&s, notices), before + 1, "from 80 percent on");
     in_all_views(&s, "Clients hold 80 of the 100 MiB of max-client-memory: close to it new requests get 429");
+    s.client_memory = 75 << 20;
+    is_u64(notices_of(&s, notices), before, "three quarters are none");
+    s.memory_ended = 230;
+    is_u64(notices_of(&s, notices), before + 1, "unless connections have just been ended for it");
+    in_all_views(&s, "Clients hold 75 of the 100 MiB of max-client-memory: close to it new requests get 429, and the "
+                     "connections that hold most are closed, 230 in the last minute");
+    s.client_memory_limit = SIZE_MAX;
+    is_u64(notices_of(&s, notices), before, "nor if there is no limit any more");
+    s.client_memory_limit = 100 << 20;
     s.connections = 18;
     s.tunnels = 2;
     s.max_connections = 20;

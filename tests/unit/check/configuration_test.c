@@ -91,6 +91,13 @@ static const struct {
                       "x\n    what to "
                       "do: raise LimitNOFILE= in a drop-in of the unit (fs.file-max, or memory, if it is the "
                       "machine's limit), or lower max-connections\n\n2 wrong, 0 to be looked at, 1 well.\n"},
+    {"connections ended for memory", NULL, NULL,
+     "{\"config\":{\"file\":\"good.yaml\"},\"connectionsEndedForMemory\":230}", NULL, NULL, false,
+     VALID(
+         "good.yaml") "!! connections that clients let hold much memory were ended, 230 in the last minute "
+                      "(max-client-memory)\n    what to do: find out what is asked (mvproxyctl requests), bound with "
+                      "max-connections-per-client who does, or raise max-client-memory\n\n0 wrong, 1 to be looked at, "
+                      "1 well.\n"},
     {"no list of what is not ready", NULL, NULL, "{\"config\":{\"file\":\"good.yaml\"},\"notReady\":{}}", NULL, NULL,
      false, VALID("good.yaml") WELL("1")},
     {"a reload that was refused, and files", NULL, NULL,

@@ -73,6 +73,12 @@ size_t front_memory(const struct front *f)
     return 81 << 20;
 }
 
+size_t front_memory_ended(const struct front *f)
+{
+    (void)f;
+    return 3;
+}
+
 size_t front_memory_limit(const struct front *f)
 {
     (void)f;
@@ -211,6 +217,7 @@ static void collected(struct app *a)
     is_int(s.started_us / 1000000, NOW_S - 90, "since");
     ok(s.connections == 1 && s.requests == 2 && s.tunnels == 3, "traffic");
     ok(s.max_connections == 9 && s.crowded, "and its limit");
+    is_u64(s.memory_ended, 3, "and what ended for memory");
     is_str(s.accept_failure, "no room", "of the machine, too");
     is_u64(s.n_listeners, 2, "listeners");
     is_str(s.listeners[0], "10.0.0.1:6443", "with its port");

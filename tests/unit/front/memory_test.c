@@ -130,6 +130,7 @@ static void test_limit(struct kit *k)
     (void)fclose(log);
     line = strstr(said, "Client memory is short");
     ok(world_closed(&k->w, "memory") > 1, "several were ended (%.0f)", world_closed(&k->w, "memory"));
+    is_u64(front_memory_ended(k->w.front), (size_t)world_closed(&k->w, "memory"), "as many in the last minute");
     ok(line != NULL && strstr(line + 1, "Client memory is short") == NULL, "which is said once");
     free(said);
     kit_settle(k);
