@@ -103,7 +103,7 @@ static void send_document(struct job *j, const struct negotiated *n, const struc
 {
     const struct http_head *request = exchange_request(j->x);
     bool gzip = negotiate_gzip(request), gzipped = gzip && doc->gzip.n > 0, good = true;
-    struct http_body body = {HTTP_BODY_CHUNKED, 0};
+    struct http_body body = {.kind = HTTP_BODY_CHUNKED};
     struct http_head head;
 
     /* For people with curl or a browser; the entity tag stays that of the compact form, as with kube-apiserver. */
