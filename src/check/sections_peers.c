@@ -164,6 +164,33 @@ static const char *source(const struct scene *s, const struct served_peer *p)
     return p->source == NULL ? "" : p->source;
 }
 
+/* It says its version and its discovery: may it be relied on? Its Lease is new to this check, however old. */
+static void judge_read(struct scene *s, const struct visit *one)
+{
+    const struct served_peer *p = one->peer;
+    struct json_object *known = told_of(s, p->id);
+
+    if (one->unready[0] != '\0')
+        findings_wrong(s->f, "peer-ready",
+                       one->etcd_fails
+                           ? "see to the etcd of that node, which does not answer its kube-apiserver; go on "
+                             "with no other node before"
+                           : "wait if it starts or stops; else the log of its kube-apiserver says why; go "
+                             "on with no other node before",
+                       "peer %s at %s (%s): %s, is not ready: its %s", p->host, origin_address(p->origin), source(s, p),
+                       one->version.binary, one->unready);
+    else if (strcmp(sections_text(known, "life"), "lapsed") == 0)
+        findings_warn(s->f, "peer-lapsed",
+                      "see the log of its kube-apiserver, which renews it every ten seconds, and whether it writes to "
+                      "the same etcd",
+                      "peer %s at %s (%s): %s, its discovery is read, but the process has not seen its Lease renewed "
+                      "for longer than peer-stale-after",
+                      p->host, origin_address(p->origin), source(s, p), one->version.binary);
+    else
+        findings_good(s->f, "peer-reachable", "peer %s at %s (%s): %s, its discovery is read", p->host,
+                      origin_address(p->origin), source(s, p), one->version.binary);
+}
+
 static void judge_visit(struct scene *s, const struct visit *one, struct range *versions)
 {
     const struct served_peer *p = one->peer;
@@ -175,8 +202,7 @@ static void judge_visit(struct scene *s, const struct visit *one, struct range *
                        "peer %s at %s: its discovery cannot be read", p->host, origin_address(p->origin));
     } else {
         widen(versions, one->version.major == 1 ? one->version.minor : 0);
-        findings_good(s->f, "peer-reachable", "peer %s at %s (%s): %s, its discovery is read", p->host,
-                      origin_address(p->origin), source(s, p), one->version.binary);
+        judge_read(s, one);
         scene_judge_clock(s, "peer-clock", p->host, &one->answer);
         judge_told(s, told_of(s, p->id), ", which this check can read");
     }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "check/visits.h"
 
+#include <stdio.h>
+
 #include "cluster/api.h"
 #include "cluster/cluster.h"
+#include "kube/readyz.h"
 #include "net/loop.h"
 
 enum { AT_ONCE = 16, BODY_BYTES = 2 << 20, TURN_MS = 100, BEGIN_MS = 60000, PATIENCE_MS = 10000 };
@@ -30,7 +33,17 @@ static void start(struct scene *s, struct visit *one)
     scene_send(s, &r, &one->question);
 }
 
-static void take_answer(struct visit *one, uint64_t now_ms)
+/* With its etcd away a server says its version and all of its discovery as ever. */
+static void ask_ready(struct scene *s, struct visit *one)
+{
+    const struct api_request r = {
+        .origin = one->peer->origin, .peer = true, .target = SLICE_LIT("/readyz"), .accept = SLICE_LIT("text/plain")};
+
+    one->question = (struct question){&one->ready, &one->body, false};
+    scene_send(s, &r, &one->question);
+}
+
+static void take_answer(struct scene *s, struct visit *one, uint64_t now_ms)
 {
     const struct answer *a = &one->answer;
     bool said = a->ok && a->status == 200 && version_read(a->body, &one->version) && one->version.major != 0;
@@ -40,18 +53,40 @@ static void take_answer(struct visit *one, uint64_t now_ms)
     one->since_ms = now_ms;
     one->state = said ? VISIT_READING : VISIT_OVER;
     one->answer.body = SLICE_NONE;
-    buf_free(&one->body);
+    if (said)
+        ask_ready(s, one);
 }
 
-static void go_on(struct visit *one, const struct served *v, uint64_t now_ms)
+static void take_ready(struct visit *one)
+{
+    enum { SHOWN = 64 }; /* of a name; a longer one is no check of kube-apiserver's */
+    const struct answer *a = &one->ready;
+    struct slice failed = readyz_failed(a->body);
+
+    if (!a->ok)
+        (void)snprintf(one->unready, sizeof(one->unready), "/readyz: %s", a->failure);
+    else if (a->status >= 500 && (failed.n == 0 || failed.n > SHOWN))
+        (void)snprintf(one->unready, sizeof(one->unready), "/readyz answers %u", a->status);
+    else if (a->status >= 500)
+        (void)snprintf(one->unready, sizeof(one->unready), "/readyz answers %u (%.*s failed)", a->status, (int)failed.n,
+                       failed.p);
+    one->etcd_fails = a->ok && a->status >= 500 && readyz_etcd_fails(a->body);
+    one->ready.body = SLICE_NONE;
+}
+
+static void go_on(struct scene *s, struct visit *one, const struct served *v, uint64_t now_ms)
 {
     if (one->state == VISIT_ASKED && one->question.over)
-        take_answer(one, now_ms);
-    if (one->state != VISIT_READING)
-        return;
-    one->read = is_read(v, one->peer->id);
-    if (one->read || now_ms - one->since_ms >= PATIENCE_MS)
+        take_answer(s, one, now_ms);
+    if (one->state == VISIT_READING) {
+        one->read = is_read(v, one->peer->id);
+        if (!one->question.over || (!one->read && now_ms - one->since_ms < PATIENCE_MS))
+            return;
+        take_ready(one);
         one->state = VISIT_OVER;
+    }
+    if (one->state == VISIT_OVER)
+        buf_free(&one->body);
 }
 
 /* NULL: nobody waits. */
@@ -87,7 +122,7 @@ void visits_make(struct scene *s, struct cluster *c, struct visit *visits, size_
 
         while (busy < AT_ONCE && now_ms - begin_ms < BEGIN_MS && (next = next_waiting(visits, n)) != NULL) {
             start(s, next);
-            go_on(next, cluster_served(c), now_ms);
+            go_on(s, next, cluster_served(c), now_ms);
             busy += under_way(next);
         }
         if (busy == 0)
@@ -95,7 +130,7 @@ void visits_make(struct scene *s, struct cluster *c, struct visit *visits, size_
         loop_run_once(s->loop, TURN_MS);
         now_ms = loop_now_ms(s->loop);
         for (size_t i = 0; i < n; i++)
-            go_on(&visits[i], cluster_served(c), now_ms);
+            go_on(s, &visits[i], cluster_served(c), now_ms);
         busy = count_under_way(visits, n);
     }
 }

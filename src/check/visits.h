@@ -16,7 +16,7 @@ enum visit_state {
     VISIT_NONE,    /* is not to be asked */
     VISIT_WAITING, /* is to be asked; afterwards: there was no time for it */
     VISIT_ASKED,   /* for its version */
-    VISIT_READING, /* said it; its discovery is being read */
+    VISIT_READING, /* said it; its discovery is being read, and it is asked whether it is ready */
     VISIT_OVER,
 };
 
@@ -27,7 +27,10 @@ struct visit {
     struct answer answer;   /* without body */
     struct version version; /* major 0: the answer was none */
     bool read;              /* its discovery was, too */
+    char unready[320];      /* what its /readyz says, or why it says nothing; "": it is ready, or does not let us ask */
+    bool etcd_fails;        /* it says that this is why */
     uint64_t since_ms;
+    struct answer ready;
     struct question question;
     struct buf body;
 };

@@ -48,7 +48,7 @@ def ends_in(days):
 
 def setup():
     # As many descriptors as connections of clients may need, on any machine.
-    world = fixture.World(options={"max-connections": 100})
+    world = fixture.World(options={"max-connections": 100}, servers={n: {"lease-renew-interval": "500ms"} for n in "ab"})
     extra, names = world.certs.extra, ["kubernetes.default.svc", "127.0.0.1"]
     extra("no-svc", "kube-apiserver", eku="serverAuth", sans=["localhost", "127.0.0.1"])
     extra("ended", "kube-apiserver", eku="serverAuth", sans=names, start="20200101000000Z", end="20200102000000Z")
@@ -130,12 +130,12 @@ def server(world, name, **changes):
 
 
 @contextlib.contextmanager
-def unready(world):
-    world.sim.command("a", "not-ready")
+def unready(world, name="a"):
+    world.sim.command(name, "not-ready")
     try:
         yield
     finally:
-        world.sim.command("a", "ready")
+        world.sim.command(name, "ready")
 
 
 @contextlib.contextmanager
@@ -234,6 +234,7 @@ def faults(world):
          server(world, "b", **pair("foreign-server"))),
         ("a peer that does not believe this front proxy", {"peers": ["test-server-b=%s:%d" % world.addresses["b"]]},
          server(world, "b", **{"requestheader-client-ca-file": crt("foreign-ca")})),
+        ("a peer that is not ready", {}, unready(world, "b")),
         ("versions that are too far apart", {}, server(world, "b", profile="v1.36")),
         ("a clock that is wrong", {}, fault(world, "raw", "a", "GET", "/version", raw=old_clock())),
         ("peers that are not configured", {"peer-ca-file": None}),
@@ -285,6 +286,23 @@ def test_unread_leases(world):
     equal(status, 2, text)
     check("the API server answers 504" in text, text)
     check("not examined: the Leases cannot be read" in alone and "there is no other API server" not in alone, alone)
+
+
+def test_lapsed_peer(world):
+    """a peer that answers and renews its Lease no more: the process has seen that, the check sees the Lease for the first time"""
+    proxy = world.proxies["a"]
+    proxy.await_log("Reloaded", proxy.reload({"peer-stale-after": "2s"}))
+    world.sim.command("b", "pause-lease")
+    try:
+        until(lambda: proxy.metric("mvproxy_peers", state="lapsed") == 1.0, "the peer to have lapsed")
+        status, text = ctl(world, [])
+    finally:
+        world.sim.command("b", "resume-lease")
+        del proxy.options["peer-stale-after"]
+        proxy.await_log("Reloaded", proxy.reload())
+    check(status == 1 and re.search(r"\u203c peer test-server-b at .* v1.34.*, its discovery is read, but the process has not seen its Lease renewed", text), text)
+    check("\u221a peer test-server-b" not in text, text)
+    world.settle()
 
 
 def test_form(world):

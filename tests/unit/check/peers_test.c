@@ -23,6 +23,8 @@ struct peer {
     unsigned status; /* of the answer to /version; 0: none, and why */
     const char *body;
     uint64_t takes_ms, due_ms;
+    unsigned unready; /* status of the answer to /readyz, if it is not 200; 1: none */
+    const char *failed;
     struct question *asked;
 };
 
@@ -170,7 +172,7 @@ bool addresses_meet(const struct derive_address *a, const struct derive_address 
     return a->port == b->port && strcmp(a->host, b->host) == 0;
 }
 
-static void answer(const struct peer *p, struct question *q);
+static void answer(unsigned status, const char *body, struct question *q);
 
 static void answer_due(void)
 {
@@ -179,7 +181,7 @@ static void answer_due(void)
 
         if (p->asked == NULL || world.now_ms < p->due_ms)
             continue;
-        answer(p, p->asked);
+        answer(p->status, p->body, p->asked);
         p->asked = NULL;
         world.under_way--;
     }
@@ -198,13 +200,13 @@ bool trust_has_peers(const struct trust *t)
     return world.ca;
 }
 
-static void answer(const struct peer *p, struct question *q)
+static void answer(unsigned status, const char *body, struct question *q)
 {
-    *q->answer = (struct answer){.ok = p->status != 0, .status = p->status};
-    buf_append_str(q->body, p->body);
+    *q->answer = (struct answer){.ok = status != 0, .status = status};
+    buf_append_str(q->body, body);
     q->answer->body = buf_slice(q->body);
-    if (p->status == 0)
-        (void)snprintf(q->answer->failure, sizeof(q->answer->failure), "%s", p->body);
+    if (status == 0)
+        (void)snprintf(q->answer->failure, sizeof(q->answer->failure), "%s", body);
     q->over = true;
 }
 
@@ -215,6 +217,10 @@ void scene_send(struct scene *s, const struct api_request *r, struct question *q
     (void)s;
     buf_printf(&world.told, "%s %.*s%s; ", p->seen.id, (int)r->target.n, r->target.p, r->peer ? "" : " (unmarked)");
     buf_reset(q->body);
+    if (slice_eq(r->target, SLICE_LIT("/readyz"))) {
+        answer(p->unready == 0 ? 200 : p->unready == 1 ? 0 : p->unready, p->unready == 0 ? "ok" : p->failed, q);
+        return;
+    }
     p->asked = q;
     p->due_ms = world.now_ms + p->takes_ms;
     world.under_way++;
@@ -381,7 +387,8 @@ static void each(void)
          "well.\n",
          "all kinds");
     is_slice(buf_slice(&world.told),
-             "b /version; c /version; d /version; e /version; f /version; g /version; h /version; ", "who is asked");
+             "b /version; b /readyz; c /version; d /version; e /version; f /version; g /version; h /version; ",
+             "who is asked");
     is_u64(world.clocks, 1, "whose clock is looked at");
     begin(lost, 1);
     look(&s, open_gates);
@@ -505,6 +512,53 @@ static void versions(void)
     }
 }
 
+/* Who says its version and all of its discovery may have lost its etcd, or the one that we have. */
+static void relied_on(void)
+{
+#define AT "peers\nXX peer b at 10.0.0.2:6443 (etcd): v1.30.3, is not ready: its /readyz"
+#define LAPSED                                                                                                         \
+    "peers\n!! peer b at 10.0.0.2:6443 (etcd): v1.30.3, its discovery is read, but the process has not seen its "      \
+    "Lease "                                                                                                           \
+    "renewed"
+    static const struct {
+        unsigned status;
+        const char *body, *life, *want;
+    } rows[] = {
+        {0, "", "live", "peers\nok peer b at"},
+        {0, "", "lapsed",
+         LAPSED " for longer than peer-stale-after\n    what to do: see the log of its kube-apiserver"},
+        {500, "[+]ping ok\n[-]etcd failed: reason withheld\n", "live",
+         AT " answers 500 (etcd failed)\n    what to do: see to the etcd of that node"},
+        {500, "[-]shutdown failed: reason withheld\n", "lapsed",
+         AT " answers 500 (shutdown failed)\n    what to do: wait"},
+        {503, "[-]a2345678a2345678a2345678a2345678a2345678a2345678a2345678a23456789 failed", "", AT " answers 503\n"},
+        {502, "", "", AT " answers 502\n    what to do: wait"},
+        {1, "10.0.0.2:6443: timed out", "", AT ": 10.0.0.2:6443: timed out\n    what to do: wait"},
+        {403, "[-]etcd failed", "live", "peers\nok peer b at"},
+        {403, "", "lapsed", LAPSED},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct peer peers[] = {PEER("b", 200, VERSION("30"))};
+        struct json_object *status = json_object_new_object(), *servers = json_object_new_array(),
+                           *one = json_object_new_object();
+        struct check_opts opts = {.status = status};
+        const struct scene s = {.opts = &opts, .believed = true, .minor = 30};
+
+        json_object_object_add(one, "id", json_object_new_string("b"));
+        json_object_object_add(one, "life", json_object_new_string(rows[i].life));
+        json_object_array_add(servers, one);
+        json_object_object_add(status, "servers", servers);
+        peers[0].unready = rows[i].status;
+        peers[0].failed = rows[i].body;
+        begin(peers, 1);
+        look(&s, open_gates);
+        buf_append_char(&out, '\0');
+        ok(slice_has_prefix(buf_slice(&out), slice_str(rows[i].want)), "row %zu: %s", i, out.p);
+        json_object_put(status);
+    }
+}
+
 /* Silent ones cost little, however many there are; and who is not known to be silent is asked before them. */
 static void silent(void)
 {
@@ -623,7 +677,8 @@ static void unread(void)
          "-- whether the API servers' versions are neighbours: 1 could not be asked\n\n1 wrong, 0 to be looked at, 1 "
          "well.\n",
          "whom the process knows: said of none of them that peers is to be corrected");
-    is_slice(buf_slice(&world.told), "b=10.0.0.2 port 6443; e=2001:db8::5 port 6444; b /version; e /version; ",
+    is_slice(buf_slice(&world.told),
+             "b=10.0.0.2 port 6443; e=2001:db8::5 port 6444; b /version; b /readyz; e /version; ",
              "where it knows them");
     is_u64(world.freed, 2, "both looks are over");
     begin(NULL, 0);
@@ -662,6 +717,7 @@ int main(void)
     advertised();
     discovery();
     versions();
+    relied_on();
     silent();
     told();
     unread();
