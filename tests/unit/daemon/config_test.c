@@ -499,6 +499,27 @@ static void test_flag_form(void)
     config_free(c);
 }
 
+/* Each section has one heading, and each option its row. */
+static void test_markdown(void)
+{
+    size_t headings = 0, rows = 0, n, sections = 0, bytes = 0;
+    const struct option *o = options_table(&n);
+    char *text = NULL;
+    FILE *f = open_memstream(&text, &bytes);
+
+    options_print_markdown(f);
+    (void)fclose(f);
+    for (size_t i = 0; i < n; i++)
+        sections += i == 0 || strcmp(o[i].section, o[i - 1].section) != 0;
+    for (const char *at = text; (at = strstr(at, "\n## ")) != NULL; at++)
+        headings++;
+    for (const char *at = text; (at = strstr(at, "\n| `")) != NULL; at++)
+        rows++;
+    is_u64(headings, sections, "a heading for each section");
+    is_u64(rows, n, "a row for each option");
+    free(text);
+}
+
 static void test_restart_needed(void)
 {
     char complaints[1024];
@@ -614,6 +635,7 @@ int main(void)
     test_dump_round_trip();
     test_flag_form();
     test_restart_needed();
+    test_markdown();
     test_table();
     test_print_mdoc();
     test_no_memory();

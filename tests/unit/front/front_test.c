@@ -710,7 +710,9 @@ static bool one_request(struct world *w, const char *head, const char *rest, uin
         ok(false, "allocation %llu: neither answered nor closed", (unsigned long long)nth);
     mem_fail_nth(0);
     if (client_got(&c, " 503 "))
-        ok(client_got(&c, "\r\nRetry-After: 7\r\n"), "a refusal for want of memory says when to come back");
+        ok(client_got(&c, "\r\nRetry-After: 7\r\n") == (w->opts.retry_after_s > 0) &&
+               client_got(&c, "\r\nRetry-After: ") == (w->opts.retry_after_s > 0),
+           "a refusal for want of memory says when to come back, if that is configured");
     answered = c.end == CLIENT_OPEN;
     *calls = mem_calls() - before;
     client_close(&c, STREAM_CLOSE_NOW);
@@ -742,6 +744,9 @@ static void test_no_memory(struct world *w)
     fail_each(w, "GET /sync HTTP/1.1\r\nHost: h\r\nX-A: ", "b\r\n\r\n");
     fail_each(w, "POST /whole HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\nX-A: ",
               "b\r\n\r\n3\r\nabc\r\n0\r\nX-T: a trailer\r\n\r\n");
+    w->opts.retry_after_s = 0; /* taken back by a reload */
+    front_update(w->front, &w->opts);
+    fail_each(w, "GET /sync HTTP/1.1\r\nHost: h\r\nX-A: ", "b\r\n\r\n");
 }
 
 static const struct world_story stories[] = {

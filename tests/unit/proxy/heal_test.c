@@ -131,6 +131,22 @@ static void apiservice_deleted(void)
     world_close(&w);
 }
 
+/* Without peers nobody knows better than the server itself. */
+static void alone(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 0);
+    w.opts.legacy_discovery = w.local_has_jobs = true;
+    world_start(&w);
+    c = client(&w);
+    (void)asked(&w, c, GET("/apis"));
+    say_ok(conn(&w.local, 0), NO_GROUPS);
+    ok(has(c, NO_GROUPS), "the only server's groups are as it says");
+    world_close(&w);
+}
+
 static void head(void)
 {
     struct world w;
@@ -678,6 +694,7 @@ int main(void)
 
     completed();
     apiservice_deleted();
+    alone();
     head();
     relayed();
     for (size_t i = 0; i < ROWS(begun); i++) {
