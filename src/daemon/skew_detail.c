@@ -66,12 +66,12 @@ static void add_all(struct skew_detail *d, const struct disco_resource *r)
 
 bool skew_detail_differs(const struct served *s, const struct gvr *g, struct skew_detail *out)
 {
-    size_t n = served_n_peers(s) + 1;
+    size_t n = served_n_peers(s);
     const struct disco_resource *first = NULL, *r;
     bool alike = true;
 
     out->n = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i <= n; i++) {
         r = resource_of(s, i, g);
         if (r == NULL || (first != NULL && r->hash == first->hash))
             continue;

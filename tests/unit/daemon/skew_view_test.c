@@ -242,6 +242,14 @@ static void partly(struct insight *insight)
           "\"schemas\":[]}",
           "in another order");
     served_unref(s);
+    o.served = s = world_of(DEPLOYMENTS("\"get\",\"delete\"", ""), DEPLOYMENTS("\"get\"", ""), none, 2);
+    check(&o,
+          "{\"servers\":[\"cp-a\",\"p0\"],\"unread\":[],\"resources\":[],\"compared\":2,\"uneven\":0,\"partly\":["
+          "{\"group\":\"apps\",\"version\":\"v1\",\"resource\":\"deployments\",\"servers\":["
+          "{\"server\":\"cp-a\",\"newest\":false,\"lacks\":[]},{\"server\":\"p0\",\"newest\":true,\"lacks\":["
+          "\"delete\"]}]}],\"schemas\":[]}",
+          "the last one lacks something");
+    served_unref(s);
 }
 
 /* Rows for which there is no room are counted: of resources, of schemas, of an upgrade. */
