@@ -44,6 +44,7 @@ struct front_trust {
     bool said;     /* that it cannot be read */
     struct front_trust_self self;
     unsigned status;      /* of the last answer since it was configured; 0: none */
+    bool believed;        /* some answer was not such a refusal: */
     bool doubted;         /* it refuses us as those whom it does not believe: */
     uint64_t doubted_ms;  /* since then */
     struct err disbelief; /* that was long enough; empty: it was not */
@@ -194,6 +195,7 @@ static bool note_belief(struct front_trust *t, unsigned status)
     t->status = status;
     if (!front_trust_is_disbelief(t, status)) {
         t->doubted = false;
+        t->believed = true;
         not_disbelieved(t, status != 401 && status != 403);
         return true;
     }
@@ -353,16 +355,25 @@ void front_trust_configure(struct front_trust *t, const struct request_header *o
         not_disbelieved(t, false);
 }
 
+/* Nothing is lost by saying at once of what is behind all that cannot be read at a start. */
+static bool is_refused_from_the_start(const struct front_trust *t)
+{
+    return t->doubted && !t->believed && is_in_date(t);
+}
+
 bool front_trust_agrees(const struct front_trust *t, char *reason, size_t n)
 {
     const struct err *why = t->verdict == REQUEST_HEADER_DIFFERS         ? &t->why
                             : err_is_set(&t->disbelief) && is_in_date(t) ? &t->disbelief
                                                                          : NULL;
 
-    if (why == NULL)
-        return true;
-    (void)snprintf(reason, n, "%s", why->text);
-    return false;
+    if (why != NULL)
+        (void)snprintf(reason, n, "%s", why->text);
+    else if (is_refused_from_the_start(t))
+        (void)snprintf(reason, n,
+                       "the local kube-apiserver has not believed this front proxy so far: it answers %u to %s",
+                       t->status, t->status == 401 ? "proxy-client-cert-file" : "system:masters");
+    return why == NULL && !is_refused_from_the_start(t);
 }
 
 const char *front_trust_more(const struct front_trust *t)

@@ -12,7 +12,8 @@
  * that it does not accept, and 403 to system:masters, whom it refuses nothing, only if it has not read the groups. Then
  * users with certificates are refused as we are, so that is logged and makes mvproxy unready, too: not after one such
  * answer, for a server whose CA file was replaced takes a moment to read it, but after FRONT_TRUST_DOUBT_MS of nothing
- * else. An expired certificate is not meant: that is told elsewhere (daemon/readiness_checks.h).
+ * else; at a start, where nothing is lost by it, at once. An expired certificate is not meant: that is told elsewhere
+ * (daemon/readiness_checks.h).
  */
 #ifndef MVPROXY_CLUSTER_FRONT_TRUST_H
 #define MVPROXY_CLUSTER_FRONT_TRUST_H

@@ -100,15 +100,16 @@ static const struct {
 } checks[] = {
     {"local-apiserver", HEALTH_READYZ | HEALTH_HEALTHZ, local_apiserver,
      "the log of the kube-apiserver on this node, its etcd, and whether it listens where the option apiserver says"},
+    /* Before what cannot be read for that reason. */
+    {"requestheader", HEALTH_READYZ | HEALTH_HEALTHZ, requestheader,
+     "requestheader-* and client-ca-file here and in kube-apiserver: they must be the same (mvproxyctl check "
+     "compares)"},
     {"local-discovery-sync", HEALTH_READYZ | HEALTH_HEALTHZ, local_discovery_sync,
      "the kube-apiserver on this node: may the user of this proxy read /api and /apis?"},
     {"lease-informer-sync", HEALTH_READYZ | HEALTH_HEALTHZ, lease_informer_sync,
      "RBAC of this proxy's user: leases in kube-system, customresourcedefinitions and apiservices (contrib/rbac)"},
     {"peer-discovery-sync", HEALTH_READYZ | HEALTH_HEALTHZ, peer_discovery_sync,
      "mvproxyctl peers: the last error of the peer that has not answered"},
-    {"requestheader", HEALTH_READYZ | HEALTH_HEALTHZ, requestheader,
-     "requestheader-* and client-ca-file here and in kube-apiserver: they must be the same (mvproxyctl check "
-     "compares)"},
     {"tls-certificates", HEALTH_READYZ | HEALTH_HEALTHZ, tls_certificates,
      "mvproxyctl certs: renew the file, which is then used without a restart"},
     {"client-listener", HEALTH_READYZ | HEALTH_HEALTHZ, client_listener,
@@ -127,8 +128,18 @@ struct health *readiness_checks_new(struct app *a)
     return h;
 }
 
-const char *readiness_checks_look(const char *check)
+/* Who is not believed lacks no right, and nothing can be read. */
+static bool is_disbelief(const char *check, const char *why)
 {
+    return strcmp(check, "local-apiserver") != 0 &&
+           (strstr(why, "answered 401") != NULL || strstr(why, "answers 401") != NULL);
+}
+
+const char *readiness_checks_look(const char *check, const char *why)
+{
+    if (is_disbelief(check, why))
+        return "proxy-client-cert-file: is it of the CA and the name that kube-apiserver's "
+               "--requestheader-client-ca-file and --requestheader-allowed-names say? (mvproxyctl check)";
     for (size_t i = 0; i < CHECKS; i++)
         if (strcmp(checks[i].name, check) == 0)
             return checks[i].look;

@@ -14,8 +14,8 @@ struct app;
 struct health;
 
 struct health *readiness_checks_new(struct app *a);
-/* The hint for this check. Static. */
-const char *readiness_checks_look(const char *check);
+/* The hint for this check, which says why it fails. Static. */
+const char *readiness_checks_look(const char *check, const char *why);
 /* All conditions of readiness, except that the process is not shutting down. `reason` is filled when false. */
 bool readiness_checks_pass(struct app *a, char *reason, size_t n);
 /* False, with *why set: the front-proxy certificate has expired, so no server accepts identities that we assert. */

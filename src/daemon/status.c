@@ -27,7 +27,7 @@ static void take_failing(const char *check, const char *why, void *arg)
     if (s->n_failing == STATUS_CHECKS)
         return;
     c->name = check;
-    c->look = readiness_checks_look(check);
+    c->look = readiness_checks_look(check, why);
     (void)snprintf(c->why, sizeof(c->why), "%s", why);
     s->n_failing++;
 }

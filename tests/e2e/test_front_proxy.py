@@ -84,6 +84,11 @@ def test_other_name(world):
     put(world, "front-proxy-other")
     await_unready(world, REFUSED)
     restarted(world)
+    until(lambda: "it answers 401" in ctl(world, "status")[1], "status to say it")
+    text = ctl(world, "status")[1]
+    check(text.startswith("Not ready\n  requestheader: the local kube-apiserver "), "the cause is not first", text)
+    check("RBAC" not in text and "may the user of this proxy" not in text, "rights are suspected", text)
+    check("it answers 401" in ctl(world, "explain", "--as", "root", "GET", MAPS)[1], "explain")
     await_unready(world, REFUSED)
     put(world, "front-proxy-client")
     await_well(world)

@@ -359,7 +359,11 @@ static void disbelieved_at_start(void)
         begin_asserting(&w, 1000000);
         kube_forbid(w.local, "/", statuses[i]);
         world_start(&w);
-        ok(!world_ready(&w, 100000), "%u from the start: never ready", statuses[i]);
+        sim_run_ms(w.loop, 500);
+        ok(says(&w, "has not believed this front proxy so far"), "%u from the start: said at once", statuses[i]);
+        is_double(world_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 0,
+                  "though it may be a server that starts");
+        ok(!world_ready(&w, 100000), "never ready");
         ok(says(&w, statuses[i] == 401 ? "answers 401" : "answers 403"), "and said why");
         kube_forbid(w.local, NULL, 0);
         ok(world_ready(&w, 40000), "until that is put right");

@@ -174,22 +174,30 @@ static void checks(struct app *a)
 static void looks(void)
 {
     static const struct {
-        const char *check, *words;
+        const char *check, *words, *why;
     } rows[] = {
-        {"local-apiserver", "the option apiserver"},
-        {"local-discovery-sync", "/apis"},
-        {"lease-informer-sync", "contrib/rbac"},
-        {"peer-discovery-sync", "mvproxyctl peers"},
-        {"requestheader", "requestheader-*"},
-        {"tls-certificates", "mvproxyctl certs"},
-        {"client-listener", "ss -ltnp"},
-        {"shutdown", "told to stop"},
-        {"else", "the log of mvproxy"},
+        {"local-apiserver", "the option apiserver", ""},
+        {"local-apiserver", "the option apiserver", "answered 401"},
+        {"local-discovery-sync", "proxy-client-cert-file", "local discovery not read yet: /apis: answered 401"},
+        {"lease-informer-sync", "proxy-client-cert-file", "leases not listed yet: answered 401"},
+        {"lease-informer-sync", "contrib/rbac", "leases not listed yet: answered 403"},
+        {"peer-discovery-sync", "proxy-client-cert-file", "leases not listed yet: answered 401"},
+        {"requestheader", "proxy-client-cert-file", "it answers 401 to proxy-client-cert-file"},
+        {"local-discovery-sync", "/apis", ""},
+        {"lease-informer-sync", "contrib/rbac", ""},
+        {"peer-discovery-sync", "mvproxyctl peers", ""},
+        {"requestheader", "requestheader-*", ""},
+        {"tls-certificates", "mvproxyctl certs", ""},
+        {"client-listener", "ss -ltnp", ""},
+        {"shutdown", "told to stop", ""},
+        {"else", "the log of mvproxy", ""},
     };
 
-    for (size_t i = 0; i < ROWS(rows); i++)
-        ok(strstr(readiness_checks_look(rows[i].check), rows[i].words) != NULL, "%s: %s", rows[i].check,
-           readiness_checks_look(rows[i].check));
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        const char *look = readiness_checks_look(rows[i].check, rows[i].why);
+
+        ok(strstr(look, rows[i].words) != NULL, "%s: %s", rows[i].check, look);
+    }
 }
 
 static void tell(struct app *a, const char *want, unsigned times, const char *name)

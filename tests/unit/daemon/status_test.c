@@ -164,8 +164,9 @@ void expiry_each(const struct expiry *e, void (*fn)(const struct expiry_entry *e
         fn(&one, arg);
 }
 
-const char *readiness_checks_look(const char *check)
+const char *readiness_checks_look(const char *check, const char *why)
 {
+    (void)why;
     return check[0] == 'b' ? "look b" : "look";
 }
 
