@@ -77,7 +77,7 @@ bool serving_pair_say_lost(const struct config *c, unsigned lost, struct buf *er
 void serving_pair_warn(const struct config *c, struct buf *out)
 {
     unsigned fits = serving_pair_fits(c);
-    struct remarks r = {c, out, true};
+    struct remarks r = {.c = c, .text = out};
     struct addresses ours;
 
     if (!is_certificate(c->tls_cert_file))
