@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "daemon/app.h"
 #include "daemon/app_state.h"
+#include "daemon/skew_view.h"
 #include "lib/folder.h"
 #include "lib/tap.h"
 #include "unit/daemon/process.h"
@@ -28,6 +29,16 @@ enum { ANSWER = 1 << 20, PATIENCE_MS = 8000 };
 
 static struct app *a;
 static char config[4096], path[96], answer[ANSWER];
+
+static bool no_view; /* there is no memory for one */
+
+struct skew_view *__real_skew_view_new(const struct skew_view_opts *o);
+struct skew_view *__wrap_skew_view_new(const struct skew_view_opts *o);
+
+struct skew_view *__wrap_skew_view_new(const struct skew_view_opts *o)
+{
+    return no_view ? NULL : __real_skew_view_new(o);
+}
 
 static int connected(void)
 {
@@ -107,6 +118,9 @@ static void tells(void)
     answers("skew", "\"all\":true", "\"ok\":true,\"result\":{");
     answers("skew", "\"all\":7", "\"ok\":false");
     answers("upgrade", "", "\"ok\":true,\"result\":{");
+    no_view = true;
+    is("skew", "", "{\"v\":1,\"ok\":false,\"error\":\"out of memory\"}\n");
+    no_view = false;
     answers("metrics", "", "\"ok\":true,\"result\":\"# HELP ");
     answers("metrics", "", "mvproxy_config_last_reload_successful 1\\n");
     ok(strcmp(answer + strlen(answer) - 3, "\"}\n") == 0, "to its end");
