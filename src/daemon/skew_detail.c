@@ -79,7 +79,7 @@ bool skew_detail_differs(const struct served *s, const struct gvr *g, struct ske
         first = alike ? r : first;
         add_all(out, r);
     }
-    for (size_t i = 0; i < n && !alike; i++) {
+    for (size_t i = 0; i <= n && !alike; i++) {
         r = resource_of(s, i, g);
         for (size_t k = 0; r != NULL && k < out->n; k++)
             if (lacks(r, out->parts[k].subresource, out->parts[k].verb))
