@@ -224,6 +224,10 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
         put_servers(s, server_is_unread, false, &out);
         text[n++][buf_len(&out)] = '\0';
     }
+    if (s->cluster.custom_stale && s->cluster.never_from_peers > 0)
+        (void)snprintf(text[n++], NOTICE_BYTES,
+                       "Custom resources and aggregated APIs are Stale in discovery, and kubectl does not find them by "
+                       "name: the local server is not ready, and no live peer is known to be");
     n += put_waiting(s, &text[n]);
     if (is_memory_short(s)) {
         out = begin(text[n]);

@@ -7,11 +7,11 @@
 
 #include "admin/status.h"
 
-enum { NOTICES = 12, NOTICE_BYTES = 3072 };
+enum { NOTICES = 13, NOTICE_BYTES = 3072 };
 
-/* Peers that are not used, Leases that cannot be read, servers that were never read or cannot be used, clients that
- * wait to be accepted or hold too much, what was refused of the configuration or is missing in it, certificates that
- * end soon, servers that are drained: a sentence each. Returns how many. */
+/* Peers that are not used, Leases that cannot be read, servers that were never read or cannot be used, custom resources
+ * that are Stale, clients that wait to be accepted or hold too much, what was refused of the configuration or is
+ * missing in it, certificates that end soon, servers that are drained: a sentence each. Returns how many. */
 size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES]);
 /* How far the servers serve the same, and of how many that is not known: a sentence without its full stop. */
 void notices_skew(const struct status *s, char text[NOTICE_BYTES]);

@@ -199,6 +199,17 @@ bool api_through_mvproxy(const struct http_head *head)
     return f != NULL && server_id_valid(f->value);
 }
 
+enum api_word api_word(const struct http_head *head)
+{
+    const struct http_field *f = http_head_find_name(head, SLICE_LIT(USER_HOP_READY));
+
+    if (f == NULL || !api_through_mvproxy(head))
+        return API_WORD_NONE;
+    if (slice_eq(f->value, SLICE_LIT("true")))
+        return API_WORD_READY;
+    return slice_eq(f->value, SLICE_LIT("false")) ? API_WORD_LOADING : API_WORD_NONE;
+}
+
 const char *api_why(const struct fetch_result *r, char text[API_WHY_BYTES])
 {
     if (!r->ok)

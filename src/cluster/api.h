@@ -55,6 +55,9 @@ MEM_CHECK struct fetch *api_send(struct api *a, const struct api_request *g, fet
 bool api_answered(const struct fetch_result *r, unsigned status);
 /* Whether this answer of a peer came through an mvproxy in front of it. */
 bool api_through_mvproxy(const struct http_head *head);
+/* What a peer's mvproxy says of the server whose answer it hands on (USER_HOP_READY). */
+enum api_word { API_WORD_NONE, API_WORD_READY, API_WORD_LOADING };
+enum api_word api_word(const struct http_head *head);
 /* Why a request failed, for logs: the failure, or "answered STATUS". Points to r's text or to `text`. */
 enum { API_WHY_BYTES = 32 };
 const char *api_why(const struct fetch_result *r, char text[API_WHY_BYTES]);

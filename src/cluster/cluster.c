@@ -498,6 +498,11 @@ bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms)
     return readiness_was_loading(c->readiness, sent_ms);
 }
 
+enum api_word cluster_local_word(const struct cluster *c, uint64_t sent_ms)
+{
+    return readiness_word(c->readiness, sent_ms);
+}
+
 bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms)
 {
     const struct server *s = find_server(c, peer_id);

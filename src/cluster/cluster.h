@@ -113,6 +113,7 @@ enum readiness_state cluster_local_state(const struct cluster *c);
 /* Whether the local server may have refused a client (401, 403) whom it will allow, because it has only just started:
  * readiness_was_loading(). `sent_ms`: when the request was sent, by the loop's clock. */
 bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms);
+enum api_word cluster_local_word(const struct cluster *c, uint64_t sent_ms); /* readiness_word(): what peers are told */
 /* The same of a peer without an mvproxy: pulse_was_loading(). */
 bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms);
 /* Whether requests for resources can be answered without the local server: local-failover is on, and some live peer,

@@ -12,8 +12,7 @@
 #include "net/loop.h"
 
 enum {
-    STEADY_MS = 30000, /* longer than a kube-apiserver takes to know its CRDs */
-    FRESH_MS = 2000,   /* so long what was read before the local server went is as good as what peers say */
+    FRESH_MS = 2000, /* so long what was read before the local server went is as good as what peers say */
 };
 
 /*
@@ -66,23 +65,37 @@ static bool is_pending(const struct peer *p, struct survey *s)
 }
 
 /*
+ * Whether a server without an mvproxy was ready, and not in doubt since, as its document was asked for: its /readyz is
+ * only asked when it has come, so what happens later is known by the failures that it makes.
+ */
+static bool was_ready(const struct refresh *r, const struct pulse_view *v, uint64_t steady_ms, uint64_t now)
+{
+    return v->good_ms > 0 && !refresh_mvproxy(r) && now - v->good_ms <= steady_ms && refresh_read_ms(r) > v->good_ms;
+}
+
+/*
  * Whether what CRDs and aggregated APIs there are is taken from it, since the local server cannot say so: it was read
- * since that went. And it is there for so long that it cannot be one that has just started, of which a server does not
- * know for a moment: what vanishes clients act on.
+ * since that went, and was ready then, so that it is not one that has just started, of which a server does not know for
+ * a moment: what vanishes clients act on. Where nobody says whether it was, it has to be there for long.
  */
 static bool vouches(const struct cluster *c, const struct peer *p, struct survey *s)
 {
     uint64_t now = loop_now_ms(c->loop), steady_ms, failed_ms;
+    const struct refresh *r;
     struct pulse_view v;
 
-    if (!c->local_gone || p->life != PEER_LIVE || p->server == NULL || !refresh_known(p->server->discovery) ||
-        refresh_failure(p->server->discovery) != NULL || refresh_age_ms(p->server->discovery) > now - c->local_gone_ms)
+    if (!c->local_gone || p->life != PEER_LIVE || p->server == NULL)
         return false;
+    r = p->server->discovery;
     pulse_look(p->server->pulse, &v);
-    steady_ms = v.state == PULSE_ANSWERS ? v.age_ms : 0;
-    if (refresh_last_failure(p->server->discovery, &failed_ms) != NULL && failed_ms < steady_ms)
+    if (!refresh_known(r) || refresh_failure(r) != NULL || refresh_age_ms(r) > now - c->local_gone_ms ||
+        v.state != PULSE_ANSWERS || refresh_word(r) == API_WORD_LOADING)
+        return false;
+    steady_ms = v.age_ms;
+    if (refresh_last_failure(r, &failed_ms) != NULL && failed_ms < steady_ms)
         steady_ms = failed_ms;
-    return v.state == PULSE_ANSWERS && !in_time(s, steady_ms, STEADY_MS);
+    return refresh_word(r) == API_WORD_READY || was_ready(r, &v, steady_ms, now) ||
+           !in_time(s, steady_ms, PULSE_STEADY_MS);
 }
 
 /*
@@ -228,7 +241,7 @@ bool cluster_collect(void *arg, struct served_input *in)
     in->peers_read = !s.unknown;
     in->behind = is_behind(c, &s);
     in->local_read = c->local_read;
-    in->doubtful = is_doubtful(c, in, &s);
+    in->doubtful = c->doubtful = is_doubtful(c, in, &s);
     if (s.again_ms > 0)
         loop_timer_set(c->patience, s.again_ms);
     else

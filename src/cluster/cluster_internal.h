@@ -40,6 +40,7 @@ struct cluster {
     bool local_gone;           /* it was not ready, and has not been read since it is: what CRDs there are others say */
     uint64_t local_gone_ms;    /* since when */
     bool local_changed;        /* with it: its document is another one since */
+    bool doubtful;             /* what CRDs and aggregated APIs there are nobody knows: they are Stale */
     struct loop_timer *others; /* with it: they are read again */
     bool local_suspect; /* the Leases' watch broke or works again: another process may answer for the local server */
     uint64_t local_connection; /* refresh_connection() at its last good poll */

@@ -72,7 +72,7 @@ static void on_polled(void *arg, struct server *s, bool ok, bool changed)
     struct cluster *c = arg;
     struct peer *peer = s->o.peer;
 
-    if (changed)
+    if (changed || (peer != NULL && c->local_gone)) /* the peer may vouch now, with the same document */
         publish_request(c->publish);
     if (peer == NULL) {
         c->local_changed = c->local_changed || (ok && changed);

@@ -223,6 +223,7 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
         .uneven_ms = cluster_uneven_ms(c),
         .uneven = *comparer_result(c->comparer),
         .never_from_peers = c->exclusions == NULL ? 0 : exclusions_count(c->exclusions),
+        .custom_stale = c->doubtful,
         .servers = mem_array(1 + (c->peers == NULL ? 0 : peers_count(c->peers)), sizeof(out->servers[0])),
     };
     if (out->servers == NULL)

@@ -58,6 +58,7 @@ struct cluster_view {
     uint64_t skewed_ms, uneven_ms;   /* cluster_skewed_ms(), cluster_uneven_ms() */
     struct comparison_result uneven; /* what differs between servers */
     size_t merged_bytes;             /* size of the merged document of /apis */
+    bool custom_stale;               /* which of these there are nobody knows: all are Stale */
     size_t never_from_peers;         /* group/versions of CRDs and aggregated APIs */
     struct cluster_server *servers;  /* the local one first, the others by host name */
     size_t n;

@@ -27,8 +27,9 @@ enum form { FORM_NONE, FORM_AGGREGATED, FORM_LEGACY };
 struct half {
     struct disco_fetch *fetch;
     bool over, failed, not_modified, mvproxy;
-    bool odd;         /* it says of itself that it is a discovery document, and is none that we can read */
-    unsigned refused; /* 401 or 403; 0: it was not */
+    bool odd;           /* it says of itself that it is a discovery document, and is none that we can read */
+    unsigned refused;   /* 401 or 403; 0: it was not */
+    enum api_word word; /* of the root's answer */
     enum form form;
     struct fetch *root;
     struct buf legacy; /* the legacy root */
@@ -132,6 +133,7 @@ static void deliver_documents(struct disco_fetch *f)
         .core_etag = etag_now(core),
         .apis_etag = etag_now(apis),
         .mvproxy = core->mvproxy && apis->mvproxy,
+        .word = apis->walk == NULL ? apis->word : API_WORD_NONE,
         .core_connection = core->connection,
         .requests = requests(f),
     };
@@ -337,6 +339,7 @@ static void on_root(void *arg, const struct fetch_result *r)
     h->root = NULL;
     /* Only a peer is asked with marks, and only to marks an mvproxy answers so. */
     h->mvproxy = r->ok && h->fetch->o.peer && api_through_mvproxy(r->head);
+    h->word = h->mvproxy ? api_word(r->head) : API_WORD_NONE;
     h->connection = r->connection;
     if (!r->ok)
         fails(h, r->failure);

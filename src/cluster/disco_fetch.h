@@ -7,6 +7,7 @@
 #ifndef MVPROXY_CLUSTER_DISCO_FETCH_H
 #define MVPROXY_CLUSTER_DISCO_FETCH_H
 
+#include "cluster/api.h"
 #include "kube/disco.h"
 
 struct api;
@@ -34,6 +35,7 @@ struct disco_fetch_result {
     const struct disco *disco;         /* CHANGED: disco_ref it to keep it */
     struct slice core_etag, apis_etag; /* CHANGED, UNCHANGED: of the present documents; valid during the call */
     bool mvproxy;                      /* CHANGED, UNCHANGED: all answers came through an mvproxy */
+    enum api_word word;                /* of the server as it answered with /apis (api.h) */
     uint64_t core_connection; /* CHANGED, UNCHANGED: the connection over which /api was answered (fetch_result) */
 };
 

@@ -34,6 +34,8 @@ struct pulse {
     bool repeated;      /* the probe under way took the place of one without an answer */
     bool loading;       /* a peer that may deny what it will allow a moment later */
     uint64_t loaded_ms; /* when that ended */
+    uint64_t good_ms;   /* since when it is known that it had loaded all; 0: it is not */
+    uint64_t readyz_ms; /* when that was asked last */
     struct fetch *readyz;
     struct version says;
     bool hop;
@@ -69,6 +71,7 @@ static void unreachable(struct pulse *p, const struct err *why, enum failure kin
         p->failure_since_ms = p->failed_ms;
     p->failure = *why;
     p->kind = kind;
+    p->good_ms = 0;
     p->loading |= p->o.peer && kind != FAILURE_REFUSED; /* whoever answers next may be a new process */
     set_state(p, PULSE_UNREACHABLE, false);
 }
@@ -95,8 +98,16 @@ static void take_mvproxy(struct pulse *p, const struct http_head *head)
 
 static void end_loading(struct pulse *p)
 {
+    if (p->loading)
+        p->loaded_ms = loop_now_ms(p->loop);
     p->loading = false;
-    p->loaded_ms = loop_now_ms(p->loop);
+}
+
+/* Its RBAC is read before its CRDs. */
+static bool is_of_interest(const struct pulse *p)
+{
+    return p->loading ||
+           (p->o.peer && !p->hop && p->good_ms == 0 && loop_now_ms(p->loop) - p->since_ms < PULSE_STEADY_MS);
 }
 
 /* Refused, it may be by what it has not read, or for ever. */
@@ -107,6 +118,8 @@ static void on_readyz(void *arg, const struct fetch_result *r)
     bool long_ago = loop_now_ms(p->loop) - p->since_ms >= PULSE_LOADING_MS;
 
     p->readyz = NULL;
+    if (r->ok && r->head->status == 200 && p->readyz_ms > p->failed_ms)
+        p->good_ms = loop_now_ms(p->loop);
     if (told ? r->head->status < 500 || !readyz_is_loading(r->body) : long_ago)
         end_loading(p);
 }
@@ -125,8 +138,10 @@ static void ask_readyz(struct pulse *p)
 
     if (p->hop) /* its mvproxy tells us */
         end_loading(p);
-    else if (p->readyz == NULL)
+    else if (p->readyz == NULL) {
+        p->readyz_ms = loop_now_ms(p->loop);
         p->readyz = api_send(p->o.api, &g, on_readyz, p); /* out of memory: with the next probe */
+    }
 }
 
 bool pulse_was_loading(const struct pulse *p, uint64_t sent_ms)
@@ -158,7 +173,7 @@ static void answered(struct pulse *p, const struct fetch_result *r)
         p->says = says;
     }
     set_state(p, PULSE_ANSWERS, other);
-    if (p->loading)
+    if (is_of_interest(p))
         ask_readyz(p);
 }
 
@@ -251,7 +266,7 @@ void pulse_set_origin(struct pulse *p, struct origin *o)
     rest(p);
     if (!same_place) {
         p->state = PULSE_UNKNOWN;
-        p->seen_ms = p->heard_ms = p->loaded_ms = 0;
+        p->seen_ms = p->heard_ms = p->loaded_ms = p->good_ms = 0;
         p->loading = p->o.peer;
         err_clear(&p->failure);
     }
@@ -317,6 +332,7 @@ void pulse_look(const struct pulse *p, struct pulse_view *out)
         .last_failure = err_is_set(&p->failure) ? p->failure.text : NULL,
         .last_failure_ms = loop_now_ms(p->loop) - (fails ? p->failure_since_ms : p->failed_ms),
         .says = &p->says,
+        .good_ms = p->hop ? 0 : p->good_ms,
         .hop = p->hop,
         .hop_id = p->hop_id,
         .mvproxy = p->mvproxy,

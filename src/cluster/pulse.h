@@ -9,7 +9,8 @@
  * failure of a probe means nothing for where requests go.
  *
  * A peer without an mvproxy that has just come, or come back, denies what it will allow a moment later, as a local
- * server does. So with each probe that it answers its /readyz is asked as well, until that no longer says so.
+ * server does. So with each probe that it answers its /readyz is asked as well, until that no longer says so; and until
+ * it is good, for half a minute, as it has not read its CRDs before.
  *
  *   UNKNOWN ──an answer──► ANSWERS ──no answer, or 5xx──► UNREACHABLE ──an answer──► ANSWERS
  */
@@ -33,6 +34,10 @@ enum { PULSE_EARLY_MS = 100 };
 /* So long after a peer has come back its denials count, whatever is the matter with its /readyz: it may be refused,
  * too. */
 enum { PULSE_LOADING_MS = 10000 };
+
+/* So long its /readyz is asked that is not good, though it denies nothing wrongly: who has answered for longer has read
+ * its CRDs, whatever it says. */
+enum { PULSE_STEADY_MS = 30000 };
 
 enum pulse_state { PULSE_UNKNOWN, PULSE_ANSWERS, PULSE_UNREACHABLE };
 
@@ -77,6 +82,8 @@ struct pulse_view {
     const char *last_failure;   /* the last failure, however long ago; NULL: none */
     uint64_t last_failure_ms;   /* its age; UNREACHABLE: for how long with this failure */
     const struct version *says; /* the last version told; empty texts if none */
+    uint64_t good_ms;           /* of a peer without an mvproxy that answers: since when (by the loop's clock) it is
+                                 * known that its /readyz was good, since it came; 0: it is not */
     bool hop;                   /* the answer came through an mvproxy */
     const char *hop_id;         /* the server ID that this mvproxy says it is in front of; "" without */
     const char *mvproxy;        /* its version; "" if not told */

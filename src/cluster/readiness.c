@@ -25,6 +25,8 @@ struct readiness {
     uint64_t away_ms;   /* since when it is not READY, which may be more than one state */
     bool loading;       /* what answers has not read yet who may do what, for all we know */
     uint64_t loaded_ms; /* when that ended */
+    uint64_t good_ms;   /* since when its /readyz is known to be 200; 0: it is not */
+    uint64_t doubt_ms;  /* the last time when that was in doubt */
     bool asked;         /* a probe of this origin has ended */
     struct fetch *fetch;
     struct err failure; /* why it is not ready */
@@ -32,6 +34,7 @@ struct readiness {
     uint64_t paid_ms;   /* each question costs READINESS_SPACING_MS: so far they are paid for in advance */
     struct loop_timer *timer;
     struct fetch *look; /* that once a second */
+    uint64_t look_ms;   /* when it was sent */
     struct loop_timer *look_timer;
     unsigned bad_looks; /* in a row */
 };
@@ -66,6 +69,32 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
         r->changed(r->arg);
 }
 
+/* ---- whether a peer may be told so ---- */
+
+static void doubt(struct readiness *r)
+{
+    r->good_ms = 0;
+    r->doubt_ms = loop_now_ms(r->loop);
+}
+
+/* `fresh`: the question was sent since the last doubt. */
+static void note_good(struct readiness *r, const struct fetch_result *f, bool fresh)
+{
+    if (!f->ok || f->head->status != 200)
+        doubt(r);
+    else if (fresh && r->good_ms == 0)
+        r->good_ms = loop_now_ms(r->loop);
+}
+
+enum api_word readiness_word(const struct readiness *r, uint64_t sent_ms)
+{
+    if (readiness_was_loading(r, sent_ms))
+        return API_WORD_LOADING;
+    return r->state == READINESS_READY && r->good_ms > 0 && r->good_ms < sent_ms ? API_WORD_READY : API_WORD_NONE;
+}
+
+/* ---- questions ---- */
+
 static const char *why_starting(const struct fetch_result *f)
 {
     return readyz_etcd_fails(f->body) ? "its /readyz says that its etcd fails" : "its /readyz has not been good yet";
@@ -88,6 +117,7 @@ static void on_answer(void *arg, const struct fetch_result *f)
 
     r->fetch = NULL;
     r->asked = true;
+    note_good(r, f, !again);
     /* Who starts may take long to say that it is not ready yet: it has not gone away again. */
     if (!f->ok && !slow)
         set_state(r, READINESS_UNREACHABLE, f->failure);
@@ -151,6 +181,7 @@ static void on_looked(void *arg, const struct fetch_result *f)
     bool refuses = f->ok && f->head->status >= 500 && readyz_etcd_fails(f->body);
 
     r->look = NULL;
+    note_good(r, f, r->look_ms > r->doubt_ms);
     loop_timer_set(r->look_timer,
                    f->timed_out ? READINESS_POLL_MS : jitter_ms(READINESS_LOOK_MS, READINESS_JITTER_PERCENT));
     if (r->state != READINESS_READY)
@@ -167,6 +198,7 @@ static void on_look_timer(void *arg)
 {
     struct readiness *r = arg;
 
+    r->look_ms = loop_now_ms(r->loop);
     if (r->state == READINESS_READY && r->fetch == NULL)
         r->look = request(r, true, READINESS_LOOK_TIMEOUT_MS, on_looked);
     if (r->look == NULL)
@@ -222,6 +254,7 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
     fetch_cancel(&r->look);
     loop_timer_cancel(r->timer);
     loop_timer_cancel(r->look_timer);
+    doubt(r);
     r->bad_looks = 0;
     r->asked = false;
     r->origin = o == NULL ? NULL : origin_ref(o);
@@ -236,12 +269,14 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
 
 void readiness_invalidate(struct readiness *r)
 {
+    doubt(r);
     if (r->origin != NULL)
         ask(r);
 }
 
 void readiness_lost(struct readiness *r)
 {
+    doubt(r);
     if (r->origin == NULL || r->state == READINESS_UNREACHABLE)
         return;
     set_state(r, READINESS_UNREACHABLE, "connecting failed");

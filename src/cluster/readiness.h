@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cluster/api.h"
+
 struct api;
 struct origin;
 struct readiness;
@@ -59,6 +61,12 @@ enum readiness_state readiness_state(const struct readiness *r);
  * checks of that: an etcd that fails, or another check, makes no 403 of a server doubtful that has been READY.
  */
 bool readiness_was_loading(const struct readiness *r, uint64_t sent_ms);
+/*
+ * What may be said to a peer of an answer of the server to what was sent then. LOADING: readiness_was_loading(). READY:
+ * its /readyz was 200 before, and nothing has made that doubtful since. So it has read its CRDs, and what it lists is
+ * all that there is. A server that counts as ready because it does not let its /readyz be read may be starting.
+ */
+enum api_word readiness_word(const struct readiness *r, uint64_t sent_ms);
 /* A probe has had its end, or nobody probes: READY is more than a guess. */
 bool readiness_asked(const struct readiness *r);
 /* Why it is not READY; "" if it is. */

@@ -69,7 +69,8 @@ struct refresh {
     unsigned said;      /* of them, as a warning: not where the server cannot be reached, which is said of that */
     size_t left_out;    /* names, of the document there is */
     unsigned fruitless; /* polls for the sake of a Lease that brought nothing, since one that did or the interval */
-    uint64_t confirmed_ms, polls;
+    enum api_word word; /* of its mvproxy, in the last poll that succeeded */
+    uint64_t confirmed_ms, read_ms, polls;
     uint64_t unknown_ms; /* while not known: since when it can be asked */
     struct err failure, last_failure;
     uint64_t last_failure_ms;
@@ -283,6 +284,7 @@ static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
         log_info(f->mvproxy ? "An mvproxy answers for this server" : "No mvproxy answers for this server any more",
                  LT("server", r->name));
     r->mvproxy = f->mvproxy;
+    r->word = f->word;
     keep_text(&r->core_etag, f->core_etag);
     keep_text(&r->apis_etag, f->apis_etag);
     r->core_connection = f->core_connection;
@@ -291,6 +293,7 @@ static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
     r->odd = false;
     r->failures = r->said = 0;
     r->confirmed_ms = loop_now_ms(r->loop);
+    r->read_ms = r->started_ms;
     err_clear(&r->failure);
     backoff_reset(&r->backoff);
     return changed;
@@ -381,6 +384,7 @@ void refresh_invalidate(struct refresh *r)
     if (r->known)
         r->unknown_ms = loop_now_ms(r->loop);
     r->known = r->mvproxy = false;
+    r->word = API_WORD_NONE;
     if (r->state == STATE_POLLING) {
         /* Whoever is answering may be the old one. */
         disco_fetch_cancel(r->fetch);
@@ -398,6 +402,7 @@ void refresh_set_origin(struct refresh *r, struct origin *o)
         disco_fetch_cancel(r->fetch);
     r->fetch = NULL;
     r->again = r->mvproxy = false;
+    r->word = API_WORD_NONE;
     if (r->origin == NULL)
         r->unknown_ms = loop_now_ms(r->loop);
     r->origin = o == NULL ? NULL : origin_ref(o);
@@ -546,6 +551,16 @@ uint64_t refresh_started_ms(const struct refresh *r)
 uint64_t refresh_age_ms(const struct refresh *r)
 {
     return r->disco == NULL ? UINT64_MAX : loop_now_ms(r->loop) - r->confirmed_ms;
+}
+
+uint64_t refresh_read_ms(const struct refresh *r)
+{
+    return r->read_ms;
+}
+
+enum api_word refresh_word(const struct refresh *r)
+{
+    return r->word;
 }
 
 bool refresh_mvproxy(const struct refresh *r)

@@ -7,6 +7,7 @@
 #define MVPROXY_CLUSTER_REFRESH_H
 
 #include "base/mem.h"
+#include "cluster/api.h"
 #include "kube/disco.h"
 #include "kube/lease.h"
 
@@ -110,6 +111,10 @@ uint64_t refresh_polls(const struct refresh *r); /* number of polls that ended, 
 uint64_t refresh_started_ms(const struct refresh *r);
 /* Milliseconds since the document was last confirmed; UINT64_MAX without one. */
 uint64_t refresh_age_ms(const struct refresh *r);
+/* When the poll began that read or confirmed the document last; 0 without one. */
+uint64_t refresh_read_ms(const struct refresh *r);
+/* What its mvproxy said of the server in that poll; NONE since it was invalidated. */
+enum api_word refresh_word(const struct refresh *r);
 bool refresh_mvproxy(const struct refresh *r); /* an mvproxy answers for this server */
 
 #endif

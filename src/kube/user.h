@@ -39,6 +39,9 @@ struct user_headers {
 #define USER_HOP "X-Mvproxy-Hop"
 /* With it, on answers to non-resource requests: the version of mvproxy. */
 #define USER_HOP_VERSION "X-Mvproxy-Version"
+/* Likewise: whether its server was ready as it was asked, so that it knows all custom resources ("true"), or is only
+ * starting ("false"). Not there: it is not known. */
+#define USER_HOP_READY "X-Mvproxy-Ready"
 
 /* X-Remote-User, X-Remote-Group, X-Remote-Extra-; no uid header (kubeadm's defaults). Static. */
 const struct user_headers *user_headers_default(void);

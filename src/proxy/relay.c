@@ -227,12 +227,29 @@ static bool is_of_older(const struct job *j)
     return j->peer == NULL ? j->route.older : j->peer->release < j->route.release;
 }
 
+/* What a peer reads of our server it may take for all that there is, if it reads it from one that is ready. */
+static const char *readiness_to_tell(const struct job *j)
+{
+    if (!j->authn.rerouted || j->info.is_resource || j->peer != NULL)
+        return NULL;
+    switch (cluster_local_word(j->proxy->cluster, j->sent_ms)) {
+    case API_WORD_READY:
+        return "true";
+    case API_WORD_LOADING:
+        return "false";
+    case API_WORD_NONE:
+        break;
+    }
+    return NULL;
+}
+
 bool relay_head(struct job *j, const struct http_head *head, struct http_body body)
 {
     struct rewrite_origin from = {
         .served_by = j->peer != NULL ? j->peer->id : NULL,
         .hop = j->authn.rerouted ? served_local_id(j->served) : NULL,
         .version = j->authn.rerouted && !j->info.is_resource ? j->config->version : NULL,
+        .ready = readiness_to_tell(j),
         .unserved = j->authn.rerouted && j->route.row == ROUTE_ROW_NOBODY,
         .warning = is_of_older(j) ? WARNING_OLDER : NULL,
     };

@@ -162,7 +162,7 @@ static void drop_own_names(struct http_head *h)
 bool rewrite_response(const struct http_head *in, const struct rewrite_origin *from, struct arena *a,
                       struct http_head *out)
 {
-    if (!http_head_init(out, a, in->n_fields + 6) || !hop_copy(in, out, a))
+    if (!http_head_init(out, a, in->n_fields + 7) || !hop_copy(in, out, a))
         return false;
     drop_own_names(out);
     out->status = in->status;
@@ -177,5 +177,6 @@ bool rewrite_response(const struct http_head *in, const struct rewrite_origin *f
             http_head_add(out, a, SLICE_LIT(REWRITE_SERVED_BY), slice_str(from->served_by))) &&
            (from->hop == NULL || http_head_add(out, a, SLICE_LIT(REWRITE_HOP), slice_str(from->hop))) &&
            (from->version == NULL || http_head_add(out, a, SLICE_LIT(USER_HOP_VERSION), slice_str(from->version))) &&
+           (from->ready == NULL || http_head_add(out, a, SLICE_LIT(USER_HOP_READY), slice_str(from->ready))) &&
            (!from->unserved || http_head_add(out, a, SLICE_LIT(REWRITE_UNSERVED), SLICE_LIT("true")));
 }

@@ -53,6 +53,7 @@ struct rewrite_origin {
     const char *warning;   /* a warn-text without quotes: Warning: 299 - "..." */
     const char *hop;       /* our own server ID, on answers to a peer */
     const char *version;   /* our version, likewise */
+    const char *ready;     /* USER_HOP_READY, likewise */
     bool unserved;         /* as far as we know, no server has it */
 };
 

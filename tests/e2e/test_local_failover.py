@@ -216,6 +216,28 @@ def test_starting(world):
     equal({r["server"] for r in world.sim.requests(path=MAPS, since=mark)}, {"a"}, "asked")
 
 
+def told_ready(world, **more):
+    """What a peer that reads discovery is told of the server."""
+    answer = world.ask("GET", "/apis", headers=dict({"Accept": V2 + ";profile=nopeer"}, **more),
+                       user="front-proxy-client" if more else "admin")
+    return answer.status, answer.header("X-Mvproxy-Ready")
+
+
+def test_tells_peers(world):
+    """peers that read its discovery are told whether a server is ready, and nobody else is"""
+    marks = {"x-kubernetes-peer-proxied": "true", "X-Kubernetes-APIServer-Rerouted": "true",
+             "X-Remote-User": "system:apiserver", "X-Remote-Group": "system:masters"}
+    until(lambda: told_ready(world, **marks) == (200, "true"), "it to say so")
+    equal(told_ready(world), (200, None), "a client")
+    world.sim.kill_server("a")
+    away(world)
+    world.sim.start_server("a", **{"starts-unready": True, "late-crds": True})
+    until(lambda: told_ready(world, **marks)[0] == 200, "it to answer")
+    equal(told_ready(world, **marks), (200, "false"), "while it starts")
+    back(world)
+    until(lambda: told_ready(world, **marks) == (200, "true"), "it to be ready again")
+
+
 def test_early_denials(world):
     """a server that has only just started denies what it will allow: nobody is told so who has nobody else to ask, by which way whatever"""
     maps = [{"users": ["bob"], "verbs": ["list"], "apiGroups": [""], "resources": ["configmaps"]}]

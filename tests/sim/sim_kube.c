@@ -23,6 +23,7 @@ struct kube_server {
     struct kube_store *store;
     struct sim_server *sim;
     char id[SERVER_ID_BYTES];
+    const char *hop_ready;
     char *hostname, *address, *apis, *core_apis, *garbage, *forbidden, *hop, *hop_version, *failing;
     unsigned watches_forbidden, writes_forbidden, forbidden_status;
     enum kube_form form;
@@ -445,12 +446,18 @@ static void serve(void *arg, struct sim_request *q)
         sim_reply(q, 200, "application/json", NULL, slice_str(k->map));
     } else if (slice_eq(path, SLICE_LIT("/api")) || slice_eq(path, SLICE_LIT("/apis")))
         serve_discovery(k, q);
-    else if (k->extra == NULL || !k->extra(k->extra_arg, q))
+    else if (k->extra != NULL && k->extra(k->extra_arg, q))
+        ;
+    else if (slice_eq(path, SLICE_LIT("/readyz")))
+        sim_reply(q, 200, "text/plain", NULL, SLICE_LIT("ok"));
+    else
         serve_legacy(k, q);
     if (k->hop != NULL && sim_header(q, USER_MARK_REROUTED).p != NULL)
         sim_field(q, USER_HOP, k->hop);
     if (k->hop_version != NULL && sim_header(q, USER_MARK_REROUTED).p != NULL)
         sim_field(q, USER_HOP_VERSION, k->hop_version);
+    if (k->hop_ready != NULL && sim_header(q, USER_MARK_REROUTED).p != NULL)
+        sim_field(q, USER_HOP_READY, k->hop_ready);
 }
 
 static void gone(void *arg, struct sim_request *q)
@@ -641,6 +648,11 @@ void kube_set_hop(struct kube_server *k, const char *value)
 void kube_set_hop_version(struct kube_server *k, const char *value)
 {
     set_text(&k->hop_version, value);
+}
+
+void kube_set_hop_ready(struct kube_server *k, const char *value)
+{
+    k->hop_ready = value;
 }
 
 void kube_set_schemas(struct kube_server *k, const char *hash)

@@ -77,6 +77,8 @@ void kube_list_registered(struct kube_server *k);
 /* An mvproxy stands in front of it from now on: its answers to marked requests say so. NULL: no more. */
 void kube_set_hop(struct kube_server *k, const char *value);
 void kube_set_hop_version(struct kube_server *k, const char *value); /* and its version */
+/* What that mvproxy says of the server's readiness (USER_HOP_READY; a literal); NULL, as at first: nothing. */
+void kube_set_hop_ready(struct kube_server *k, const char *value);
 /* The index at /openapi/v3: apps/v1 with this hash (a literal); NULL, as at first: there is none. */
 void kube_set_schemas(struct kube_server *k, const char *hash);
 void kube_untag_schemas(struct kube_server *k); /* without an entity tag from now on, as real servers */

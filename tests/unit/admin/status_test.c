@@ -435,6 +435,10 @@ static void test_unread(void)
     in_all_views(&s, "1 of 2 servers cannot be used: cp-b (live, does not answer, ejected)");
     in_all_views(&s, "Not known what these serve, whose discovery has not been read yet: cp-b");
     in_all_views(&s, "not known: 1 of 2 servers have never been read");
+    s.cluster.custom_stale = true;
+    s.cluster.never_from_peers = 3;
+    in_all_views(&s, "Custom resources and aggregated APIs are Stale in discovery");
+    s.cluster.custom_stale = false;
     s.cluster.uneven.gvs = 20;
     s.cluster.servers[1].discovery_ms = 1000;
     s.cluster.skewed_ms = UINT64_MAX;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* While the local server is away, what custom resources there are is what live peers list: it cannot say what went. */
+#include "cluster/cluster_view.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -18,8 +19,17 @@ static bool is_shown(void *arg)
     return cluster_peers_synced(w->cluster, reason, sizeof(reason));
 }
 
+/* Who is in front of the peer, and what its /readyz says. */
+struct peer_kind {
+    const char *name;
+    const char *says;    /* its mvproxy of it; NULL: nothing */
+    const char *failing; /* check; NULL: none */
+    bool bare;
+};
+static const struct peer_kind old_mvproxy = {.name = "a peer whose mvproxy does not say whether it is ready"};
+
 /* Two servers that have been there for a while, and of which one goes, without which CRDs change. */
-static struct kube_server *begin(struct world *w, uint64_t for_ms)
+static struct kube_server *begin_with(struct world *w, const struct peer_kind *kind, uint64_t for_ms)
 {
     struct kube_server *b;
 
@@ -29,10 +39,18 @@ static struct kube_server *begin(struct world *w, uint64_t for_ms)
     kube_put_crd(w->store, "gadgets.example.com", "example.com", "v1");
     kube_put_crd(w->store, "things.old.io", "old.io", "v1");
     b = world_peer(w, "cp-b", "10.0.0.2:6443", BEFORE);
+    kube_set_hop(b, kind->bare ? NULL : kube_id(b));
+    kube_set_hop_ready(b, kind->says);
+    kube_fail_check(b, kind->failing);
     world_start(w);
     ok(world_ready(w, 2000), "ready");
     sim_run_ms(w->loop, for_ms);
     return b;
+}
+
+static struct kube_server *begin(struct world *w, uint64_t for_ms)
+{
+    return begin_with(w, &old_mvproxy, for_ms);
 }
 
 static void change(struct world *w, struct kube_server *b)
@@ -92,6 +110,18 @@ static bool all_are(struct world *w, const char *freshness)
            strcmp(world_freshness(w, "old.io"), freshness) == 0;
 }
 
+static bool said_to_operators(struct world *w)
+{
+    struct cluster_view v;
+    bool stale;
+
+    if (!cluster_view_take(w->cluster, &v))
+        tap_bail("no memory for the view");
+    stale = v.custom_stale;
+    cluster_view_free(&v);
+    return stale;
+}
+
 /* Who has just come, or come back, may not know yet what there is. */
 static void not_of_anybody(void)
 {
@@ -103,9 +133,10 @@ static void not_of_anybody(void)
     sim_run_ms(w.loop, SOON_MS);
     ok(shows_before(&w), "a peer that has just come is not believed to know them all");
     ok(all_are(&w, "Stale"), "nor is anybody else: what there is nobody knows");
+    ok(said_to_operators(&w), "which is said");
     is_str(world_freshness(&w, "apps"), "Current", "what is no custom resource is known");
     sim_run_ms(w.loop, STEADY_MS);
-    ok(shows_after(&w), "later it is");
+    ok(shows_after(&w) && !said_to_operators(&w), "later it is");
     is_str(world_freshness(&w, "example.com"), "Current", "and what it has is there");
     kube_stop(b, false);
     sim_run_ms(w.loop, SOON_MS);
@@ -115,6 +146,62 @@ static void not_of_anybody(void)
     is_str(world_freshness(&w, "example.com"), "Stale", "nor one that was away, and may have been started again");
     sim_run_ms(w.loop, STEADY_MS);
     ok(!world_merged_has(&w, "gadgets"), "unless it says so for long");
+    world_end(&w);
+}
+
+/* That it is ready is known of it: so it need not have been there for long. */
+static void knows_at_once(const struct peer_kind *kind)
+{
+    struct world w;
+    struct kube_server *b = begin_with(&w, kind, SOON_MS);
+
+    kube_stop(w.local, false);
+    change(&w, b);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(shows_after(&w) && strcmp(world_freshness(&w, "example.com"), "Current") == 0, "%s: it knows them all",
+       kind->name);
+    kube_stop(b, false);
+    sim_run_ms(w.loop, SOON_MS);
+    kube_set_apis(b, WORLD_BASE);
+    kube_fail_check(b, "poststarthook/start-apiextensions-informers");
+    kube_set_hop_ready(b, kind->bare ? NULL : "false");
+    kube_start(b, 0);
+    sim_run_ms(w.loop, SOON_MS);
+    is_str(world_freshness(&w, "example.com"), "Stale", "one that starts does not");
+    kube_set_apis(b, AFTER);
+    kube_fail_check(b, NULL);
+    kube_set_hop_ready(b, kind->says);
+    sim_run_ms(w.loop, SOON_MS);
+    is_str(world_freshness(&w, "example.com"), "Current", "ready again, it does");
+    world_end(&w);
+}
+
+/* What is only starting may do so for long. */
+static void never_while_loading(void)
+{
+    static const struct peer_kind kind = {.name = "an mvproxy before a server that starts", .says = "false"};
+    struct world w;
+    struct kube_server *b = begin_with(&w, &kind, STEADY_MS);
+
+    kube_stop(w.local, false);
+    kube_set_apis(b, WORLD_BASE);
+    sim_run_ms(w.loop, STEADY_MS);
+    is_str(world_freshness(&w, "example.com"), "Stale", "%s: it has no say", kind.name);
+    world_end(&w);
+}
+
+/* Not ready for another reason, or not to be asked: nobody says whether it has read all. */
+static void nobody_says(const struct peer_kind *kind)
+{
+    struct world w;
+    struct kube_server *b = begin_with(&w, kind, SOON_MS);
+
+    kube_stop(w.local, false);
+    change(&w, b);
+    sim_run_ms(w.loop, SOON_MS);
+    is_str(world_freshness(&w, "example.com"), "Stale", "%s: not believed at once", kind->name);
+    sim_run_ms(w.loop, STEADY_MS);
+    is_str(world_freshness(&w, "example.com"), "Current", "but later");
     world_end(&w);
 }
 
@@ -187,6 +274,11 @@ int main(void)
 {
     goes_and_returns();
     not_of_anybody();
+    knows_at_once(&(struct peer_kind){.name = "a peer whose mvproxy says that it is ready", .says = "true"});
+    knows_at_once(&(struct peer_kind){.name = "a peer without an mvproxy, by its /readyz", .bare = true});
+    never_while_loading();
+    nobody_says(&(struct peer_kind){.name = "a KMS plugin that fails", .bare = true, .failing = "kms-providers"});
+    nobody_says(&(struct peer_kind){.name = "an unknown word", .says = "perhaps"});
     alone();
     starts_with_it(false);
     starts_with_it(true);

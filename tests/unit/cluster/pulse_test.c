@@ -327,7 +327,7 @@ static void loading(void)
     struct world w;
     struct changes *c = start(&w);
     struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    uint64_t sent_ms;
+    uint64_t sent_ms, others;
 
     kube_fail_check(b, "informer-sync");
     world_start(&w);
@@ -351,6 +351,9 @@ static void loading(void)
     kube_fail_check(b, "poststarthook/apiservice-discovery-controller");
     sim_run_ms(w.loop, SOON_MS);
     ok(!denies_early(&w, b), "another check may fail for ever");
+    others = kube_sim(b)->requests - kube_version_requests(b);
+    sim_run_ms(w.loop, SOON_MS);
+    ok(kube_sim(b)->requests - kube_version_requests(b) <= others + 2, "so it is not asked for ever");
     world_end(&w);
     changes_free(c);
 }

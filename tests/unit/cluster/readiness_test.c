@@ -271,6 +271,68 @@ static void loading(void)
     world_end(&w);
 }
 
+static enum api_word word(const struct world *w)
+{
+    return cluster_local_word(w->cluster, loop_now_ms(w->loop));
+}
+
+/* Peers take what it lists for all that there is only if its /readyz was good before, and nothing has happened since.
+ */
+static void told_to_peers(void)
+{
+    struct world w;
+    uint64_t sent_ms;
+
+    start(&w, true);
+    sent_ms = loop_now_ms(w.loop);
+    sim_run_ms(w.loop, SOON_MS);
+    is_int(word(&w), API_WORD_READY, "ready");
+    cluster_local_failed(w.cluster, false);
+    is_int(word(&w), API_WORD_NONE, "a request failed: who answers next may be another process");
+    is_int(cluster_local_word(w.cluster, sent_ms), API_WORD_NONE, "or was it already");
+    sim_run_ms(w.loop, SOON_MS);
+    is_int(word(&w), API_WORD_READY, "it is the same");
+    is_int(cluster_local_word(w.cluster, sent_ms), API_WORD_NONE, "what was sent before that was known may not be");
+    kube_stop(w.local, false);
+    kube_fail_check(w.local, "informer-sync");
+    sim_run_ms(w.loop, 10000);
+    kube_start(w.local, 0);
+    sim_run_ms(w.loop, POLLS_MS);
+    is_int(word(&w), API_WORD_LOADING, "it starts");
+    sent_ms = loop_now_ms(w.loop);
+    kube_fail_check(w.local, "poststarthook/crd-informer-synced");
+    sim_run_ms(w.loop, POLLS_MS);
+    is_int(word(&w), API_WORD_NONE, "it has read who may do what, and is not ready");
+    kube_fail_check(w.local, NULL);
+    sim_run_ms(w.loop, POLLS_MS);
+    is_int(word(&w), API_WORD_READY, "it is");
+    is_int(cluster_local_word(w.cluster, sent_ms), API_WORD_LOADING, "what was sent while it was loading");
+    kube_fail_check(w.local, "poststarthook/crd-informer-synced");
+    sim_run_ms(w.loop, LOOKED_MS);
+    is_state(&w, READINESS_READY, "a check that fails");
+    is_int(word(&w), API_WORD_NONE, "makes it doubtful");
+    kube_fail_check(w.local, NULL);
+    sim_run_ms(w.loop, LOOKED_MS);
+    is_int(word(&w), API_WORD_READY, "until it is good again");
+    world_end(&w);
+}
+
+/* Who may not ask, or does not, cannot say. */
+static void not_told_to_peers(bool failover)
+{
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.local_failover = failover;
+    if (failover)
+        kube_forbid(w.local, "/readyz", 403);
+    world_start(&w);
+    sim_run_ms(w.loop, 5000);
+    is_int(cluster_local_state(w.cluster), READINESS_READY, "taken for ready");
+    is_int(word(&w), API_WORD_NONE, "but not known to be");
+    world_end(&w);
+}
+
 /* Its etcd is away, and no request fails: what it has cached it answers, and writes hang. */
 static void etcd_goes(const char *check)
 {
@@ -442,6 +504,9 @@ int main(void)
     restart_unseen();
     readyz_hangs();
     loading();
+    told_to_peers();
+    not_told_to_peers(true);
+    not_told_to_peers(false);
     named_alike();
     hangs_unasked();
     nothing_happened();

@@ -152,6 +152,12 @@ bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms)
     return c->w->local_loading;
 }
 
+enum api_word cluster_local_word(const struct cluster *c, uint64_t sent_ms)
+{
+    (void)sent_ms;
+    return c->w->local_word;
+}
+
 bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms)
 {
     (void)peer_id;
