@@ -289,13 +289,20 @@ static void check_twins(struct scene *s, const struct visit *visits, size_t n)
 }
 
 /* Of a name in `peers` that no Lease has, as long as servers have Leases, there is no server. */
-static void check_lease(struct scene *s, const struct served_peer *p)
+static void check_leases(struct scene *s, struct cluster *c)
 {
     enum { LEASES_SINCE_MINOR = 26 };
+    struct cluster_view v;
 
-    if (s->minor >= LEASES_SINCE_MINOR && is_static(s, p) && strcmp(p->id, p->host) == 0)
-        findings_warn(s->f, "peer-lease", "give the host name that its kube-apiserver has (mvproxyctl peers)",
-                      "peers: no API server of the cluster has the name %s (no identity Lease)", p->host);
+    if (s->minor < LEASES_SINCE_MINOR || s->recalled || !cluster_leases_listed(c) || !cluster_view_take(c, &v))
+        return;
+    for (size_t i = 0; i < v.n; i++)
+        if (v.servers[i].fixed && !v.servers[i].leased)
+            findings_warn(s->f, "peer-lease",
+                          "give the host name that its kube-apiserver has (kubectl -n kube-system get leases -L "
+                          "kubernetes.io/hostname); if that is right it is away, and its Lease with it: start it",
+                          "peers: no API server of the cluster has the name %s (no identity Lease)", v.servers[i].host);
+    cluster_view_free(&v);
 }
 
 /* NULL: nobody whom we know, or who says nothing. */
@@ -326,7 +333,6 @@ static void judge_all(struct scene *s, const struct visit *visits, size_t n, str
         findings_skipped(s->f, "peer-header", "proxy-protocol-from is not examined: out of memory");
     for (size_t i = 0; i < n; i++) {
         judge(s, &visits[i], &balancers, versions);
-        check_lease(s, visits[i].peer);
         unasked += visits[i].state == VISIT_WAITING;
     }
     cidr_set_free(&balancers);
@@ -358,6 +364,7 @@ static void check_each(struct scene *s, struct cluster *c)
     visits_make(s, c, visits, n);
     widen(&versions, s->minor);
     judge_all(s, visits, n, &versions);
+    check_leases(s, c);
     for (size_t i = 0; i < n; i++)
         check_names(s, v, &visits[i]);
     for (size_t i = 0; i < n; i++)

@@ -42,7 +42,11 @@ static struct {
     struct cluster_opts opts;
     char hostname[16];
     unsigned freed, clocks;
-    size_t under_way, most; /* questions */
+    size_t under_way, most;      /* questions */
+    struct cluster_server *seen; /* as the view has them */
+    size_t n_seen;
+    bool no_view;
+    unsigned views;
     struct buf told;
 } world;
 
@@ -111,6 +115,18 @@ bool cluster_leases_listed(const struct cluster *c)
 {
     (void)c;
     return !world.unlisted;
+}
+
+bool cluster_view_take(struct cluster *c, struct cluster_view *v)
+{
+    (void)c;
+    *v = (struct cluster_view){.servers = world.seen, .n = world.n_seen};
+    return !world.no_view;
+}
+
+void cluster_view_free(struct cluster_view *v)
+{
+    world.views += v->servers == world.seen;
 }
 
 size_t served_n_peers(const struct served *s)
@@ -559,6 +575,42 @@ static void relied_on(void)
     }
 }
 
+/* A name that only the configuration has, where servers have Leases and these are known. */
+static void unleased(void)
+{
+    struct cluster_server seen[] = {{.host = "own", .local = true},
+                                    {.host = "b", .fixed = true, .leased = true},
+                                    {.host = "c", .leased = true},
+                                    {.host = "d", .fixed = true}};
+    static const struct {
+        unsigned minor;
+        bool unlisted, no_view, said;
+    } rows[] = {
+        {26, false, false, true}, {25, false, false, false}, {0, false, false, false},
+        {30, true, false, false}, {30, false, true, false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct peer peers[] = {PEER("b", 200, VERSION("30"))};
+        const struct scene s = {.believed = true, .minor = rows[i].minor};
+
+        begin(peers, 1);
+        world.seen = seen;
+        world.n_seen = ROWS(seen);
+        world.unlisted = rows[i].unlisted;
+        world.no_view = rows[i].no_view;
+        look(&s, open_gates);
+        buf_append_char(&out, '\0');
+        ok((strstr(out.p, "!! peers: no API server of the cluster has the name d (no identity Lease)\n    what to do: "
+                          "give the host name") != NULL) == rows[i].said,
+           "row %zu: %s", i, out.p);
+        ok(strstr(out.p, "has the name b") == NULL && strstr(out.p, "has the name c") == NULL &&
+               strstr(out.p, "has the name own") == NULL,
+           "row %zu: of no other", i);
+        is_u64(world.views, rows[i].said, "row %zu: the view is given back", i);
+    }
+}
+
 /* Silent ones cost little, however many there are; and who is not known to be silent is asked before them. */
 static void silent(void)
 {
@@ -718,6 +770,7 @@ int main(void)
     discovery();
     versions();
     relied_on();
+    unleased();
     silent();
     told();
     unread();
