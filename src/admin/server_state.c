@@ -6,11 +6,17 @@
 
 static const char leads_elsewhere[] = "its address leads to ";
 
+/* It answers as far as it can: the remedy is another than where nobody does. */
+static bool has_refused_certificate(const struct cluster_server *s)
+{
+    return s->error != NULL && strstr(s->error, "certificate refused") != NULL;
+}
+
 /* What keeps it from being asked; NULL: nothing. */
 static const char *trouble_of(const struct cluster_server *s)
 {
     if (s->answers == PULSE_UNREACHABLE)
-        return "does not answer";
+        return has_refused_certificate(s) ? "certificate refused" : "does not answer";
     if (s->address == NULL)
         return "no address";
     if (s->leads_to != NULL)

@@ -167,6 +167,22 @@ def test_dead_peer(world):
     until(lambda: world.ask("GET", CLASSES).status == 200, "the peer to be used", SOON)
 
 
+def test_refused_certificate(world):
+    """a peer whose certificate is not believed here answers: that is what is said of it"""
+    proxy, usual = world.proxies["b"], dict(world.proxies["b"].options)
+    world.certs.extra("foreign-server", "kube-apiserver", ca="foreign-ca", eku="serverAuth", sans=["kubernetes.default.svc", "127.0.0.1"])
+    proxy.kill()
+    proxy.options.update({"tls-cert-file": world.certs.crt("foreign-server"), "tls-private-key-file": world.certs.key("foreign-server")})
+    proxy.start()
+    all_say(world, "live, certificate refused")
+    all_say(world, "1 of 2 servers cannot be used: test-server-b (live, certificate refused")
+    proxy.stop()
+    proxy.options.clear()
+    proxy.options.update(usual)
+    proxy.start()
+    until(lambda: not servers(world)["test-server-b"]["failing"], "its return", SOON)
+
+
 def test_dead_mvproxy(world):
     """a peer that is gone together with its mvproxy"""
     world.proxies["b"].kill()

@@ -202,7 +202,7 @@ static void test_words(void)
 {
     static const struct {
         bool local, lapsed, silent, nowhere, failing, drained, ejected, left;
-        const char *readiness, *leads_to, *words;
+        const char *readiness, *leads_to, *error, *words;
         enum server_mood mood;
     } rows[] = {
         {.local = true, .silent = true, .failing = true, .words = "local, does not answer", .mood = SERVER_BAD},
@@ -245,6 +245,13 @@ static void test_words(void)
          .words = "live, its address leads to a-host-name-of-more-than-thirty-",
          .mood = SERVER_BAD},
         {.leads_to = "cp-c", .silent = true, .words = "live, does not answer", .mood = SERVER_BAD},
+        {.silent = true,
+         .drained = true,
+         .error = "TLS handshake: certificate refused: it has expired",
+         .words = "live, certificate refused, drained",
+         .mood = SERVER_BAD},
+        {.silent = true, .error = "TLS handshake: cut", .words = "live, does not answer", .mood = SERVER_BAD},
+        {.error = "TLS handshake: certificate refused: it has expired", .words = "live", .mood = SERVER_GOOD},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -260,6 +267,7 @@ static void test_words(void)
                                          .left = rows[i].left,
                                          .forgotten_in_ms = 252000,
                                          .leads_to = rows[i].leads_to,
+                                         .error = rows[i].error,
                                          .readiness = rows[i].readiness};
         char words[SERVER_STATE_BYTES];
 
