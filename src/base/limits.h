@@ -57,9 +57,12 @@ enum {
 
     LIMIT_DISCOVERY_BYTES = 64 << 20,
     LIMIT_DISCOVERY_DEPTH = 32,
-    LIMIT_DISCOVERY_INDEX_BYTES = 96 << 20, /* the index over one document */
-    LIMIT_DISCOVERY_PART_BYTES = 1 << 20,   /* one subresource, or one field that we pass over */
-    LIMIT_SCHEMA_INDEX_BYTES = 1 << 20,     /* /openapi/v3 without the documents: 150 bytes for each group/version */
+    LIMIT_DISCOVERY_INDEX_BYTES = 96 << 20,    /* the index over one document */
+    LIMIT_DISCOVERY_PART_BYTES = 1 << 20,      /* one subresource, or one field that we pass over */
+    LIMIT_DISCOVERY_PEER_GROUPS = 10000,       /* these are put in order with other servers' in one step */
+    LIMIT_DISCOVERY_PEER_LIST = 5000,          /* versions of a group, resources of a version */
+    LIMIT_DISCOVERY_PEER_SUBRESOURCES = 50000, /* of a resource */
+    LIMIT_SCHEMA_INDEX_BYTES = 1 << 20,        /* /openapi/v3 without the documents: 150 bytes for each group/version */
     LIMIT_SCHEMAS = 5000,
     LIMIT_HEALED_BYTES = 256 << 10,    /* an answer that is completed in one turn; a longer one is relayed as it is */
     LIMIT_HEALED_WORK = 1 << 20,       /* of others' documents that is looked at for it, in bytes */

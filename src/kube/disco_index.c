@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Items are entered in the document's order: a group, its first version, that one's resources... A name that is there
- * already, or that can be none, takes the item off its list: the first of a name counts.
+ * already, or that can be none, takes the item off its list: the first of a name counts. So does too great a number, of
+ * a peer: what it lists is united with what others do. What the local server lists so much of is an aggregated API's,
+ * or a CRD's, which goes on as it is.
  */
 #include "kube/disco_index.h"
 
+#include "base/limits.h"
 #include "kube/disco_doc.h"
 
 enum { LEFT_OUT_BYTES = 100 }; /* of each part of a name that is to be shown */
@@ -38,7 +41,7 @@ static bool may_be_group(const struct disco_index *x, const struct disco_group *
 
     if (!x->judges)
         return true;
-    if (x->core ? g->name.n > 0 : !gvr_is_group(g->name))
+    if ((x->core ? g->name.n > 0 : !gvr_is_group(g->name)) || x->n_groups == LIMIT_DISCOVERY_PEER_GROUPS)
         return false;
     while (v != NULL && !gvr_is_version(v->name))
         v = v->next;
@@ -47,12 +50,13 @@ static bool may_be_group(const struct disco_index *x, const struct disco_group *
 
 static bool may_be_version(const struct disco_index *x, const struct disco_version *v)
 {
-    return x->judges ? gvr_is_version(v->name) : v->name.n > 0;
+    return x->judges ? gvr_is_version(v->name) && x->n_versions < LIMIT_DISCOVERY_PEER_LIST : v->name.n > 0;
 }
 
 static bool may_be_resource(const struct disco_index *x, const struct disco_resource *r)
 {
-    return x->judges ? gvr_is_resource(r->name) && !r->odd : r->name.n > 0;
+    return x->judges ? gvr_is_resource(r->name) && !r->odd && x->n_resources < LIMIT_DISCOVERY_PEER_LIST
+                     : r->name.n > 0;
 }
 
 /* ---- the walk ---- */
@@ -60,12 +64,14 @@ static bool may_be_resource(const struct disco_index *x, const struct disco_reso
 static void judge_subresources(struct disco_index *x, struct disco_resource *r, const struct gvr *name)
 {
     const struct disco_subresource **next = &r->subresources;
+    size_t kept = 0;
 
     while (*next != NULL) {
         const struct disco_subresource *s = *next;
 
-        if (gvr_is_resource(s->name)) {
+        if (gvr_is_resource(s->name) && kept < LIMIT_DISCOVERY_PEER_SUBRESOURCES) {
             next = &OWN(struct disco_subresource, s)->next;
+            kept++;
             continue;
         }
         note_left_out(x, name, s->name);
@@ -90,6 +96,7 @@ static void index_resource(struct disco_index *x)
     if (may_be_resource(x, r) && disco_doc_index_add(x->doc, DISCO_ENTRY_RESOURCE, &name, r)) {
         if (x->judges)
             judge_subresources(x, r, &name);
+        x->n_resources++;
         x->next_resource = &r->next;
         return;
     }
@@ -113,6 +120,8 @@ static void index_version(struct disco_index *x)
     name = (struct gvr){x->group->name, v->name, SLICE_LIT("")};
     if (may_be_version(x, v) && disco_doc_index_add(x->doc, DISCO_ENTRY_VERSION, &name, v)) {
         x->version = v;
+        x->n_versions++;
+        x->n_resources = 0;
         x->next_resource = &v->resources;
         return;
     }
@@ -134,6 +143,8 @@ static bool index_group(struct disco_index *x)
     name = (struct gvr){g->name, SLICE_LIT(""), SLICE_LIT("")};
     if (may_be_group(x, g) && disco_doc_index_add(x->doc, DISCO_ENTRY_GROUP, &name, g)) {
         x->group = g;
+        x->n_groups++;
+        x->n_versions = 0;
         x->next_version = &g->versions;
         return true;
     }
@@ -152,6 +163,7 @@ bool disco_index_start(struct disco_index *x, struct disco_doc *d)
     x->doc = d;
     x->group = NULL;
     x->version = NULL;
+    x->n_groups = 0;
     x->next_group = &d->groups;
     return disco_doc_index_init(d);
 }

@@ -11,8 +11,9 @@
 struct disco_index {
     bool judges, core; /* see disco_parser_judge() */
     struct disco_doc *doc;
-    struct disco_group *group;     /* whose versions are being entered; NULL: none's */
-    struct disco_version *version; /* whose resources are */
+    struct disco_group *group;                /* whose versions are being entered; NULL: none's */
+    struct disco_version *version;            /* whose resources are */
+    size_t n_groups, n_versions, n_resources; /* that stay: of all, of the group, of the version */
     /* Where the next one is linked. */
     const struct disco_group **next_group;
     const struct disco_version **next_version;

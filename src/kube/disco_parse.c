@@ -3,9 +3,9 @@
  * The scanner is resumable because all of its state is here: where it stands in the text, which containers are open
  * (the stage says so, the nesting of the interesting ones being fixed), and the group and version being filled. A unit
  * of work is one member of an open object, one element of an open array, or one whole subresource; a unit looks at no
- * more than LIMIT_DISCOVERY_PART_BYTES. How many of each there are is bounded by their bytes alone: an aggregated API
+ * more than LIMIT_DISCOVERY_PART_BYTES. How many of each are read is bounded by their bytes alone: an aggregated API
  * may have thousands of resources, one resource thousands of subresources (metrics), and a CRD hundreds of versions,
- * and what is over a limit would cost everybody's discovery.
+ * and what is over a limit would cost everybody's discovery. How many of them stay, of a peer: disco_index.c.
  */
 #include "kube/disco_parse.h"
 

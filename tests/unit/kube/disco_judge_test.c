@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/limits.h"
 #include "kube/disco_merge.h"
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
@@ -294,6 +295,55 @@ static void test_merged(void)
 }
 
 /* The local server says the same: of what it has, nothing is lost. */
+/* More than is united with what others list, in one go. */
+static void test_many(void)
+{
+    static const struct {
+        const char *what, *before, *left, *right, *behind;
+        size_t most;
+    } rows[] = {
+        {"groups", "", "{\"metadata\":{\"name\":\"g", "\"},\"versions\":[" V1 "]}", "", LIMIT_DISCOVERY_PEER_GROUPS},
+        {"versions", "{\"metadata\":{\"name\":\"g\"},\"versions\":[", "{\"version\":\"v", "\"}", "]}",
+         LIMIT_DISCOVERY_PEER_LIST},
+        {"resources", "{\"metadata\":{\"name\":\"g\"},\"versions\":[{\"version\":\"v1\",\"resources\":[",
+         "{\"resource\":\"r", "\"}", "]}]}", LIMIT_DISCOVERY_PEER_LIST},
+        {"subresources",
+         "{\"metadata\":{\"name\":\"g\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"r\","
+         "\"subresources\":[",
+         "{\"subresource\":\"s", "\"}", "]}]}]}", LIMIT_DISCOVERY_PEER_SUBRESOURCES},
+    };
+    struct slice first;
+    struct buf text;
+
+    for (size_t i = 0; i < ROWS(rows); i++)
+        for (size_t more = 0; more < 3; more += 2) {
+            struct disco_doc *d;
+            const struct disco_version *v;
+
+            buf_init(&text, 16 << 20);
+            buf_append_str(&text, HEAD);
+            buf_append_str(&text, rows[i].before);
+            for (size_t k = 0; k < rows[i].most + more; k++) {
+                if (k > 0)
+                    buf_append_char(&text, ',');
+                buf_printf(&text, "%s%zu%s", rows[i].left, k, rows[i].right);
+            }
+            buf_append_str(&text, rows[i].behind);
+            buf_append_str(&text, TAIL);
+            d = judge(buf_slice(&text), false, SIZE_MAX);
+            v = disco_doc_groups(d)->versions;
+            is_u64(disco_doc_left_out(d, &first), more, "%s: left out beyond %zu", rows[i].what, rows[i].most);
+            is_u64(i == 0   ? disco_doc_n_groups(d)
+                   : i == 1 ? disco_doc_groups(d)->n_versions
+                   : i == 2 ? v->n_resources
+                            : v->resources->n_subresources,
+                   rows[i].most, "the others stay");
+            ok(i == 0 || disco_doc_groups(d)->reduced == (more > 0), "and it does not go on as it came");
+            disco_doc_unref(d);
+            buf_free(&text);
+        }
+}
+
 static void test_same(void)
 {
     static const char text[] = HEAD GROUP("b", VERSION("v1", RES("a b") "," RES("c"))) TAIL;
@@ -316,6 +366,7 @@ int main(void)
     test_unasked();
     test_real();
     test_merged();
+    test_many();
     test_same();
     return tap_end();
 }
