@@ -17,7 +17,7 @@ enum {
     CRD_PAGE = 20, /* custom resource definitions may be a megabyte each */
     CRD_LIST_CEILING = 64 << 20,
     CRD_BYTES = 4 << 20,
-    APISERVICE_PAGE = 500,
+    APISERVICE_PAGE = 20, /* may be, too, by a bundle of CAs */
     APISERVICE_LIST_CEILING = 32 << 20,
     VERSIONS_MAX = 64, /* of one custom resource definition */
     GVS_MAX = 100000,
@@ -377,6 +377,7 @@ struct exclusions *exclusions_new(struct api *api, const struct exclusions_handl
         .api = api,
         .name = "customresourcedefinitions",
         .path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+        .unscoped = true,
         .page = CRD_PAGE,
         .list_ceiling = CRD_LIST_CEILING,
         .object_limit = CRD_BYTES,
@@ -385,6 +386,7 @@ struct exclusions *exclusions_new(struct api *api, const struct exclusions_handl
         .api = api,
         .name = "apiservices",
         .path = "/apis/apiregistration.k8s.io/v1/apiservices",
+        .unscoped = true,
         .page = APISERVICE_PAGE,
         .list_ceiling = APISERVICE_LIST_CEILING,
         .object_limit = LIMIT_APISERVICE_BYTES,

@@ -244,7 +244,7 @@ static void skip_object(void *arg, struct slice beginning)
 {
     struct informer *i = arg;
     char text[OBJECT_KEY_BYTES];
-    struct slice key = object_key_begun(beginning, text);
+    struct slice key = object_key_begun(beginning, i->o.unscoped, text);
 
     i->too_large++;
     log_v(2, "Skipped an object that is too large", LT("collection", i->o.name), LS("key", key),
@@ -479,7 +479,7 @@ static void take_gone(struct informer *i, struct slice json)
 static void skip_event(struct informer *i, const struct watch_event *ev)
 {
     char text[OBJECT_KEY_BYTES];
-    struct slice key = object_key_begun(ev->object, text);
+    struct slice key = object_key_begun(ev->object, i->o.unscoped, text);
 
     i->events++;
     i->stream_events++;

@@ -19,6 +19,7 @@ struct informer_opts {
     const char *name;    /* for logs; literal */
     const char *path;    /* of the collection; literal */
     const char *query;   /* added to every list and watch, escaped, without '&' at the ends; NULL: none; literal */
+    bool unscoped;       /* its objects have no namespace */
     unsigned page;       /* objects per list request; 0: all in one */
     size_t list_ceiling; /* bytes: limit for all objects of one list answer together, without the skipped ones */
     size_t object_limit; /* bytes: larger objects are skipped (on_too_large) */

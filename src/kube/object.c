@@ -41,7 +41,7 @@ struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES])
                 object_text(json, SLICE_LIT("metadata"), SLICE_LIT("name")), out);
 }
 
-struct slice object_key_begun(struct slice json, char out[OBJECT_KEY_BYTES])
+struct slice object_key_begun(struct slice json, bool unscoped, char out[OBJECT_KEY_BYTES])
 {
     struct slice name = SLICE_NONE, ns = SLICE_NONE;
     struct jscan s;
@@ -59,12 +59,12 @@ struct slice object_key_begun(struct slice json, char out[OBJECT_KEY_BYTES])
     }
     if (!jscan_enter_object(&s, &first)) /* also at the end of the other one */
         return SLICE_NONE;
-    while ((name.p == NULL || ns.p == NULL) && jscan_member(&s, &first, &key) && jscan_value(&s, &value))
+    while ((name.p == NULL || (ns.p == NULL && !unscoped)) && jscan_member(&s, &first, &key) && jscan_value(&s, &value))
         if (jscan_text_eq(&key, SLICE_LIT("name")))
             name = plain_text(&value);
         else if (jscan_text_eq(&key, SLICE_LIT("namespace")))
             ns = plain_text(&value);
-    return ns.n == 0 ? SLICE_NONE : join(ns, name, out);
+    return ns.n == 0 && !unscoped ? SLICE_NONE : join(ns, name, out);
 }
 
 /* A list is told by its kind, so that nothing else (a Status, a single object) passes for an empty one. */

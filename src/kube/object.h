@@ -15,9 +15,10 @@ enum { OBJECT_KEY_BYTES = 640 };
 struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES]);
 /*
  * The same for an object that is cut off after its first bytes: API servers write name and namespace before anything
- * that can be long. If there is no namespace it cannot be told whether one would have followed.
+ * that can be long. If there is no namespace it cannot be told whether one would have followed, unless objects
+ * of this kind have none (`unscoped`).
  */
-struct slice object_key_begun(struct slice json, char out[OBJECT_KEY_BYTES]);
+struct slice object_key_begun(struct slice json, bool unscoped, char out[OBJECT_KEY_BYTES]);
 /* The text of a string member, e.g. ("spec", "group"), within `json`; p is NULL if it is absent, not a string, or has
  * escapes. */
 struct slice object_text(struct slice json, struct slice outer, struct slice inner);

@@ -42,6 +42,36 @@ static void kinds(void)
     world_end(&w);
 }
 
+/* Of many, and by a bundle of CAs some are as large as etcd lets an object be. */
+static void large_services(void)
+{
+    enum { LARGE = 30, BYTES = 1400 << 10 };
+    char *members = must_zalloc(BYTES + 200), name[32];
+    struct world w;
+    size_t n = 0;
+
+    world_init(&w, WORLD_BASE);
+    for (unsigned i = 0; i < LARGE; i++) {
+        int head = snprintf(
+            members, 200,
+            ",\"spec\":{\"group\":\"g%u.io\",\"version\":\"v1\",\"service\":{\"name\":\"s\"},\"caBundle\":\"", i);
+
+        memset(members + head, 'Q', BYTES);
+        (void)snprintf(members + head + BYTES, 4, "\"}");
+        (void)snprintf(name, sizeof(name), "v1.g%u.io", i);
+        kube_put(w.store, KUBE_APISERVICE, name, "", members);
+    }
+    mem_free(members);
+    world_start(&w);
+    ok(world_ready(&w, 10000), "ready");
+    for (unsigned i = 0; i < LARGE; i++) {
+        (void)snprintf(name, sizeof(name), "g%u.io", i);
+        n += excluded(&w, name, "v1");
+    }
+    is_u64(n, LARGE, "APIServices over a megabyte are known");
+    world_end(&w);
+}
+
 static void created_later(unsigned after_ms)
 {
     struct world w;
@@ -238,6 +268,7 @@ static void registered_amid_failure(void)
 int main(void)
 {
     kinds();
+    large_services();
     for (unsigned ms = 0; ms < 700; ms = ms == 0 ? 20 : 3 * ms)
         created_later(ms);
     created_later(1500);

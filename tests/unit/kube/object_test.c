@@ -96,13 +96,16 @@ static void test_key_begun(void)
     size_t wrong = 0;
 
     for (size_t n = 0; n < sizeof(text); n++) {
-        struct slice key = object_key_begun(slice_of(text, n), out);
+        struct slice key = object_key_begun(slice_of(text, n), false, out);
 
         wrong += n < known ? key.p != NULL : !slice_eq(key, SLICE_LIT("s/n"));
     }
     is_u64(wrong, 0, "told as soon as both names are there");
     for (size_t i = 0; i < ROWS(none); i++)
-        is_slice(object_key_begun(slice_str(none[i]), out), NULL, "none in %s", none[i]);
+        is_slice(object_key_begun(slice_str(none[i]), false, out), NULL, "none in %s", none[i]);
+    is_slice(object_key_begun(SLICE_LIT("{\"metadata\":{\"name\":\"n\",\"uid\":\"1"), true, out), "n",
+             "the name alone, of what has no namespace");
+    is_slice(object_key_begun(SLICE_LIT("{\"metadata\":{\"name\":\"n"), true, out), NULL, "if it is all there");
 }
 
 int main(void)
