@@ -185,9 +185,12 @@ static bool take_repeat(const struct job *j)
 static bool peer_passes(struct job *j, const struct http_head *head)
 {
     j->summary.unavailable = answer_is_unready(j, head);
-    if (!j->summary.unavailable || alternatives_body_gone(j) || !alternatives_left(j) || !take_repeat(j))
+    if (!j->summary.unavailable)
         return false;
-    j->peers_starting = true;
+    /* So that it may be asked once more, without the condition, if nobody else is left. */
+    j->peers_starting = j->peers_starting || only_if_ready(j);
+    if (alternatives_body_gone(j) || !alternatives_left(j) || !take_repeat(j))
+        return false;
     job_drop_back(j);
     next_or_none(j, true, "peer-not-ready");
     return true;

@@ -149,6 +149,31 @@ static void not_ready(size_t n_peers, bool fails_over)
     world_close(&w);
 }
 
+/* Of two peers one is dead, and the other one is only not ready: whichever is asked first. */
+static void only_not_ready(void)
+{
+    struct side *c, *once, *again;
+    struct world w;
+
+    for (unsigned turn = 0; turn < 8; turn++) {
+        world_init(&w, 2);
+        w.fails_over = true;
+        world_start(&w);
+        shut_down(&w.peers[0]);
+        c = client(&w);
+        ask(c, "GET", "");
+        once = conn(&w.peers[1], 0);
+        ok(has(once, "\r\n\r\n") && got(once, ASKS_IF_READY), "asked whether it is ready");
+        buf_reset(&once->got);
+        say(once, NOT_READY);
+        ok(until(&w, got(again = &w.peers[1].conns[w.peers[1].n_conns - 1], "GET ")), "and once more");
+        ok(!got(again, "If-Ready"), "ready or not");
+        say(again, OK_ANSWER);
+        ok(has(c, "HTTP/1.1 200 "), "it answers");
+        world_close(&w);
+    }
+}
+
 static void on_fetched(void *arg, const struct fetch_result *r)
 {
     *(bool *)arg = r->ok;
@@ -405,6 +430,7 @@ int main(void)
     not_ready(2, true);
     not_ready(1, true);
     not_ready(2, false);
+    only_not_ready();
     own_requests();
     outlier();
     unknown_token("GET", TOKEN);

@@ -635,6 +635,7 @@ static void was_found(void)
         {20073924, 19, "a Lease of which one server had still told late was to be known at once"},
         {31000558, 20, "what was given up at a slow local server could not go back when the peer died"},
         {1340, 20, "what was given up there had nobody else to go to"},
+        {48523562, 20, "a peer that was not ready was not asked again if the other one was dead"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
