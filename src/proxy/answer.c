@@ -201,15 +201,18 @@ static bool asks_how_it_is(const struct job *j)
     return j->authn.rerouted && slice_eq(j->info.path, SLICE_LIT("/version"));
 }
 
-static bool was_loading(const struct job *j, const struct served_peer *peer)
+/* An mvproxy, which says that it is one, holds its own server's early denials back: what it sends on is meant. */
+static bool was_loading(const struct job *j, const struct http_head *head, const struct served_peer *peer)
 {
-    return peer == NULL ? cluster_local_was_loading(j->proxy->cluster, j->sent_ms)
-                        : cluster_peer_was_loading(j->proxy->cluster, peer->id, j->sent_ms);
+    if (peer == NULL)
+        return cluster_local_was_loading(j->proxy->cluster, j->sent_ms);
+    return http_head_find_name(head, SLICE_LIT(USER_HOP)) == NULL &&
+           cluster_peer_was_loading(j->proxy->cluster, peer->id, j->sent_ms);
 }
 
 bool answer_is_premature(const struct job *j, const struct http_head *head, const struct served_peer *peer)
 {
-    return (head->status == 403 || (head->status == 401 && shows_token(j))) && was_loading(j, peer) &&
+    return (head->status == 403 || (head->status == 401 && shows_token(j))) && was_loading(j, head, peer) &&
            !asks_how_it_is(j) && !is_of_another_program(j);
 }
 

@@ -36,10 +36,14 @@ def setup():
 def everybody_asks(world, patiently=True):
     for user, fields, _ in CALLERS:
         for method, path, body in (("GET", CLASSES, None), ("POST", CLASSES, NEW), ("GET", CLASSES + "?watch=true", None)):
-            with world.client("a", user) as client:
-                client.request(method, path, fields, body)
-                status = client.final_head().status
-            check(status in (200, 201, 401, 403, 409) or not patiently, method, path, user, fields, status)
+            def said(user=user, method=method, path=path, fields=fields, body=body):
+                with world.client("a", user) as client:
+                    client.request(method, path, fields, body)
+                    return client.final_head().status in (200, 201, 401, 403, 409)
+            if patiently:  # until it is known that b is not only starting, a denial of its is 503
+                until(said, "an answer to %s %s of %s %s" % (method, path, user, fields))
+            else:
+                said()
 
 
 def seen(world, since):
@@ -70,6 +74,8 @@ def goes_bare(world, gently, **how):
     else:
         proxy.kill()
     world.sim.kill_server("b")
+    if how:  # a server takes longer to start than nobody would notice
+        until(lambda: world.proxies["a"].metric("mvproxy_server_up", server="test-server-b") == 0, "b to be missed")
     world.sim.start_server("b", listen="127.0.0.1:%d" % world.ports["b"], **how)
 
 

@@ -170,6 +170,8 @@ int main(void)
     premature_peer("GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n", FORBIDDEN, true);
     premature_peer("GET " JOBS " " AS_BOB "\r\n", NOBODY, true);
     premature_peer("GET " JOBS "/x/proxy/y HTTP/1.1\r\nHost: k\r\n\r\n", FORBIDDEN, false);
+    premature_peer("GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n",
+                   "HTTP/1.1 403 Forbidden\r\nX-Mvproxy-Hop: apiserver-b\r\nContent-Length: 2\r\n\r\nno", false);
     premature_peer_and_others();
     denied_by_aggregated("/apis/batch/v1/jobs");
     denied_by_aggregated("/apis/batch/v1");
