@@ -129,8 +129,8 @@ bool origin_loops(const struct origin *o);                             /* opts.l
 const char *origin_ejection(const struct origin *o, uint64_t *for_ms); /* why, how long (or NULL); NULL: it is not */
 /* A question of ours was not answered in time: not healthy until a byte comes, and connections prove that they live. */
 void origin_suspect(struct origin *o);
-/* No answer will come from there: what has none, and was `others`, and may be sent again is given up. */
-void origin_fail_unanswered(struct origin *o, const char *text);
+/* No answer will come from there: of what has none, was `others`, may be sent again, some is given up. True: not all */
+bool origin_fail_unanswered(struct origin *o, const char *text);
 /* The retry budget (back/health.h), and that of strangers: asked before what failed here goes elsewhere, and told. */
 bool origin_may_repeat(const struct origin *o, bool stranger);
 void origin_note_repeat(struct origin *o, bool stranger);

@@ -285,20 +285,20 @@ void h2_pool_doubt(struct pool *p)
         h2_client_doubt(list_entry(n, struct h2_client, node));
 }
 
-static void fail_unanswered(struct h2_client *c, const char *text)
+static void fail_unanswered(struct h2_client *c, const char *text, size_t *left)
 {
-    line_fail_unanswered(&c->waiting, text);
-    for (struct list_node *n = list_first(&c->calls), *next; n != NULL; n = next) {
+    line_fail_unanswered(&c->waiting, text, left);
+    for (struct list_node *n = list_first(&c->calls), *next; n != NULL && *left > 0; n = next) {
         next = list_next(&c->calls, n);
-        request_fail_unanswered(list_entry(n, struct h2_call, node)->r, text);
+        *left -= request_fail_unanswered(list_entry(n, struct h2_call, node)->r, text);
     }
 }
 
-void h2_pool_fail_unanswered(struct pool *p, const char *text)
+void h2_pool_fail_unanswered(struct pool *p, const char *text, size_t *left)
 {
     for (struct list_node *n = list_first(&p->h2_clients), *next; n != NULL; n = next) {
         next = list_next(&p->h2_clients, n);
-        fail_unanswered(list_entry(n, struct h2_client, node), text);
+        fail_unanswered(list_entry(n, struct h2_client, node), text, left);
     }
 }
 

@@ -22,7 +22,7 @@ void h2_pool_close_idle(struct pool *p, enum close_reason why);
 /* Has each connection prove that the server is there. */
 void h2_pool_doubt(struct pool *p);
 /* As pool_fail_unanswered(). */
-void h2_pool_fail_unanswered(struct pool *p, const char *text);
+void h2_pool_fail_unanswered(struct pool *p, const char *text, size_t *left);
 /* Cancels all requests, closes all connections. */
 void h2_pool_drop_all(struct pool *p);
 

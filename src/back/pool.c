@@ -389,17 +389,17 @@ void pool_give_up(struct pool *p)
     }
 }
 
-void pool_fail_unanswered(struct pool *p, const char *text)
+void pool_fail_unanswered(struct pool *p, const char *text, size_t *left)
 {
     struct list *busy = &p->h1.by_state[CONN_BUSY];
 
     /* First, so that nothing is dialled for them. */
-    line_fail_unanswered(&p->waiting, text);
-    line_fail_unanswered(&p->crowd, text);
-    line_fail_unanswered(&p->held, text);
-    for (struct list_node *n = list_first(busy), *next; n != NULL; n = next) {
+    line_fail_unanswered(&p->waiting, text, left);
+    line_fail_unanswered(&p->crowd, text, left);
+    line_fail_unanswered(&p->held, text, left);
+    for (struct list_node *n = list_first(busy), *next; n != NULL && *left > 0; n = next) {
         next = list_next(busy, n);
-        request_fail_unanswered(list_entry(n, struct h1_client, node)->request, text);
+        *left -= request_fail_unanswered(list_entry(n, struct h1_client, node)->request, text);
     }
 }
 

@@ -40,8 +40,8 @@ void pool_adopt(struct pool *p, struct stream *s);
 void pool_close_idle(struct pool *p, enum close_reason why);
 /* The server hangs: ends what it has left unanswered, or half answered, over HTTP/1.1. */
 void pool_give_up(struct pool *p);
-/* What has no answer yet, and may be asked elsewhere. */
-void pool_fail_unanswered(struct pool *p, const char *text);
+/* What has no answer yet, and may be asked elsewhere: as many as *left says, which goes down. */
+void pool_fail_unanswered(struct pool *p, const char *text, size_t *left);
 /* Ends all requests, closes all connections. */
 void pool_drop_all(struct pool *p);
 size_t pool_max(const struct pool *p);

@@ -402,20 +402,21 @@ static bool is_live(const struct back_request *r)
     return r->state == REQUEST_WAITING || r->state == REQUEST_ACTIVE;
 }
 
-void request_fail_unanswered(struct back_request *r, const char *text)
+bool request_fail_unanswered(struct back_request *r, const char *text)
 {
     if (!is_live(r) || r->answered || r->body_taken || !r->opts.others ||
         !retry_is_harmless(r->method, r->opts.upgrade || r->opts.once, r->sent))
-        return;
+        return false;
     leave(r);
     request_fail(r, BACK_FAIL_GIVEN_UP, text);
+    return true;
 }
 
-void line_fail_unanswered(struct line *l, const char *text)
+void line_fail_unanswered(struct line *l, const char *text, size_t *left)
 {
-    for (struct list_node *n = list_first(&l->requests), *next; n != NULL; n = next) {
+    for (struct list_node *n = list_first(&l->requests), *next; n != NULL && *left > 0; n = next) {
         next = list_next(&l->requests, n);
-        request_fail_unanswered(list_entry(n, struct back_request, node), text);
+        *left -= request_fail_unanswered(list_entry(n, struct back_request, node), text);
     }
 }
 

@@ -106,9 +106,10 @@ void request_stop_waiting(struct back_request *r);
 struct back_request *line_first(const struct line *l);
 /* on_failed, from the deferred queue. The request waits nowhere and has no link. */
 void request_fail(struct back_request *r, enum back_failure why, const char *text);
-/* If nothing of an answer has come, and who asks may ask another server for it: it is given up. */
-void request_fail_unanswered(struct back_request *r, const char *text);
-void line_fail_unanswered(struct line *l, const char *text);
+/* If nothing of an answer has come, and who asks may ask another server for it: it is given up. Or false. */
+bool request_fail_unanswered(struct back_request *r, const char *text);
+/* As many of them as *left says, which goes down. */
+void line_fail_unanswered(struct line *l, const char *text, size_t *left);
 /* Takes it off whatever it is on, and ends it. No callback any more; the memory goes after the turn. */
 void request_drop(struct back_request *r);
 /* Has its client not wasted too many connections? */

@@ -37,6 +37,7 @@ struct readiness {
     uint64_t look_ms;   /* when it was sent */
     struct loop_timer *look_timer;
     unsigned bad_looks; /* in a row */
+    struct loop_deferred giving_up;
 };
 
 static void set_loading(struct readiness *r, bool loading)
@@ -100,11 +101,19 @@ static const char *why_starting(const struct fetch_result *f)
     return readyz_etcd_fails(f->body) ? "its /readyz says that its etcd fails" : "its /readyz has not been good yet";
 }
 
+static void give_up_some(void *arg)
+{
+    struct readiness *r = arg;
+
+    if (r->state != READINESS_READY && origin_fail_unanswered(r->origin, r->failure.text))
+        loop_defer(r->loop, &r->giving_up, give_up_some, r);
+}
+
 /* It is no more ready, and what it has been asked waits there with its etcd, or with all of it: for long, perhaps. */
 static void move_unanswered(struct readiness *r, const struct fetch_result *f)
 {
     if (r->state != READINESS_READY && (f->timed_out || (f->ok && readyz_etcd_fails(f->body))))
-        origin_fail_unanswered(r->origin, r->failure.text);
+        give_up_some(r);
 }
 
 static void ask(struct readiness *r);
@@ -254,6 +263,7 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
     fetch_cancel(&r->look);
     loop_timer_cancel(r->timer);
     loop_timer_cancel(r->look_timer);
+    loop_defer_cancel(r->loop, &r->giving_up);
     doubt(r);
     r->bad_looks = 0;
     r->asked = false;

@@ -373,14 +373,15 @@ static struct event *push(struct sim_request *q, enum event_kind kind)
     return e;
 }
 
-void origin_fail_unanswered(struct origin *o, const char *text)
+/* All of it at once: the simulation has few. */
+bool origin_fail_unanswered(struct origin *o, const char *text)
 {
     struct sim_server *s = server_of(o);
     struct list_node *next;
 
     (void)text;
     if (s == NULL)
-        return;
+        return false;
     s->given_up++;
     for (struct list_node *n = list_first(&s->open); n != NULL; n = next) {
         struct sim_request *q = list_entry(n, struct sim_request, node);
@@ -394,6 +395,7 @@ void origin_fail_unanswered(struct origin *o, const char *text)
         list_push_front(&q->events, &e->node);
         arm(q);
     }
+    return false;
 }
 
 static void arrive(struct sim_request *q)

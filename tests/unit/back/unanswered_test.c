@@ -140,11 +140,40 @@ static void before_http2(void)
     h2_close(&k);
 }
 
+/* Thousands may wait, and each costs its owner something: not all of them in one turn. */
+static void many(void)
+{
+    enum { MANY = 70 };
+    static struct kit k;
+    static struct call call[MANY];
+    size_t turns = 0, over;
+    bool more;
+
+    kit_open(&k, false, 1);
+    for (size_t i = 0; i < MANY; i++)
+        ask(&call[i], &k, "GET", "/many", true);
+    settle(k.loop);
+    do {
+        more = origin_fail_unanswered(k.origin, "its etcd is away");
+        settle(k.loop);
+        over = 0;
+        for (size_t i = 0; i < MANY; i++)
+            over += buf_has(&call[i].log, GAVE_UP) ? 1 : 0;
+        ok(over == MANY ? !more : more, "%zu of %d are given up", over, MANY);
+    } while (more && ++turns < MANY);
+    is_u64(over, MANY, "all in the end");
+    ok(turns >= 2, "in several turns");
+    for (size_t i = 0; i < MANY; i++)
+        call_free(&call[i]);
+    kit_close(&k);
+}
+
 int main(void)
 {
     over_http1();
     in_line();
     over_http2();
     before_http2();
+    many();
     return tap_end();
 }
