@@ -284,9 +284,6 @@ static const char *why_there(const struct proxy *p, const struct explain_query *
 {
     if (q->no_peers != NULL && misses_peers(r->row))
         return "The local server does not serve it, and peers cannot be asked.";
-    if (r->denied)
-        return "No server serves it. Only peers have its group/version, so one of them says 404 or 405. Is the name "
-               "mistyped?";
     if (r->unserved)
         return "No server is known to serve it, and the local one cannot say so now: live peers are asked, and it is "
                "404 if they deny it.";

@@ -294,29 +294,6 @@ static bool lacks_verb_elsewhere(const struct route_query *q, const struct subje
     return ask_local(q) != DISCO_NO_VERB && goes_to_peer(q, &without, out);
 }
 
-/*
- * Nobody serves it, in a group/version that only peers have: one of them says so as a server does that has it, by a
- * Status in the form asked for, 404 or 405. The local server, which has the last word, would by a line of text.
- */
-static bool has_it_denied(const struct route_query *q, struct slice group, struct slice version, struct route *out)
-{
-    struct subject what = {.group = group, .version = version, .any = true};
-    struct conditions asked = {.live = true, .active = true, .healthy = true};
-    struct survey s;
-
-    if (q->local_unread || served_excluded(q->served, group, version) ||
-        disco_gv(served_local_disco(q->served), group, version) != DISCO_GV_ABSENT)
-        return false;
-    s = survey_peers(q, &what, asked, out);
-    if (out->n_candidates == 0)
-        return false;
-    shuffle_candidates(q, &s, out);
-    out->n_candidates = 1; /* its denial is as good as any */
-    decide(out, ROUTE_PEER, ROUTE_ROW_NOBODY);
-    out->unserved = out->denied = true;
-    return true;
-}
-
 /* Rows 6 to 12: the local server does not serve it. */
 static void decide_among_peers(const struct route_query *q, const struct subject *what, struct route *out)
 {
@@ -332,8 +309,7 @@ static void decide_among_peers(const struct route_query *q, const struct subject
     if (goes_to_peer(q, what, out))
         return;
     if (!somebody_may(q->served, what->group, what->version)) {
-        if (!lacks_verb_elsewhere(q, what, out) && !asks_peers(q, false, out) &&
-            !has_it_denied(q, what->group, what->version, out))
+        if (!lacks_verb_elsewhere(q, what, out) && !asks_peers(q, false, out))
             decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
     } else if (!only_newcomers_may(q->served, what) || !asks_peers(q, true, out)) {
         refuse(out, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN);
@@ -465,11 +441,10 @@ static void decide_non_resource(const struct route_query *q, struct route *out)
 
     if (decide_schemas(q, out))
         return;
-    if (!q->get_or_head && !q->rerouted && about.kind == SURFACE_RESOURCES && served_synced(q->served) &&
-        has_it_denied(q, about.group, about.version, out))
-        return;
     decide(out, ROUTE_LOCAL, ROUTE_ROW_NON_RESOURCE);
-    if (!q->get_or_head || q->rerouted || about.kind == SURFACE_NONE)
+    if (!q->get_or_head || q->rerouted)
+        return;
+    if (about.kind == SURFACE_NONE)
         return;
     if ((about.kind == SURFACE_CORE || about.kind == SURFACE_GROUPS) && !about.legacy_only)
         out->action = ROUTE_DISCOVERY;

@@ -67,7 +67,6 @@ struct route {
     const char *reason;  /* 5a: "unreachable", "starting", "failed"; else NULL. Static */
     /* ROUTE_PEER: nobody is known to serve it, and what the candidates, all live peers, deny is denied. */
     bool unserved;
-    bool denied;            /* with it: for what only peers have the group/version of; nobody else may have it */
     bool untold;            /* with it: one of them has to know who there is, since the Leases are not read here */
     bool older;             /* newer servers than the local one have it: an answer of the local one gets a Warning */
     uint64_t release;       /* 5a, if schemas differ: answers of peers older than this get one; 0: none */

@@ -292,55 +292,6 @@ static void nobodys(struct disco *without)
     }
 }
 
-/* What nobody serves in a group/version that only peers have: one of those that are well says so. */
-static void denied(struct disco *with, struct disco *without)
-{
-    static const struct {
-        const char *method, *target, *peers;
-        bool local_has, aggregated, rerouted, unread;
-        bool asked;
-        const char *what;
-    } rows[] = {
-        {"GET", "/apis/batch/v1/foos", "L L", false, false, false, false, true, "a resource"},
-        {"POST", "/apis/batch/v1/jobs/x/foo", "L L", false, false, false, false, true, "a subresource"},
-        {"POST", "/apis/batch/v1", "L L", false, false, false, false, true, "a method"},
-        {"OPTIONS", "/apis/batch/v1/", "l G LD L", false, false, false, false, true, "of who is well"},
-        {"GET", "/apis/batch/v1/foos", "l G LD LA", false, false, false, false, false, "where nobody is"},
-        {"POST", "/apis/batch/v1", "l G LD LA", false, false, false, false, false, "nobody at all"},
-        {"GET", "/apis/batch/v1/foos", "L", true, false, false, false, false, "the local server has it"},
-        {"POST", "/apis/batch/v1", "L", true, false, false, false, false, "and does not allow it"},
-        {"POST", "/apis/batch/v1", "L", false, true, false, false, false, "what is excluded is never a peer's"},
-        {"POST", "/apis/batch/v1", "L", false, false, true, false, false, "what was sent on goes no further"},
-        {"POST", "/apis/batch/v1/foos", "L", false, false, false, true, false, "nor what the local server denied"},
-        {"POST", "/apis/batch/v2", "L", false, false, false, false, false, "nobody has that version"},
-        {"POST", "/apis/batch", "L", false, false, false, false, false, "a group is not asked for"},
-    };
-
-    for (size_t i = 0; i < ROWS(rows); i++) {
-        struct served *s = make_served(rows[i].peers, rows[i].local_has, rows[i].aggregated, with, without);
-        struct arena *a = arena_new(1 << 16);
-        struct reqinfo info;
-        struct route_query q = {.info = &info,
-                                .get_or_head = slice_eq(slice_str(rows[i].method), SLICE_LIT("GET")),
-                                .rerouted = rows[i].rerouted,
-                                .refreshed = true,
-                                .local_unread = rows[i].unread,
-                                .served = s,
-                                .healthy = is_healthy,
-                                .dice = i + 1};
-        struct route r;
-
-        if (a == NULL || reqinfo_parse(a, slice_str(rows[i].method), slice_str(rows[i].target), &info) != REQINFO_OK)
-            tap_bail("test request");
-        route_decide(&q, &r);
-        ok((r.action == ROUTE_PEER) == rows[i].asked && r.n_candidates == rows[i].asked, "denied: %s", rows[i].what);
-        ok(r.unserved == rows[i].asked && r.denied == rows[i].asked && !r.untold, "what that says is said");
-        ok(!rows[i].asked || served_peer_at(s, r.candidates[0])->origin->healthy, "by one that is well");
-        arena_free(a);
-        served_unref(s);
-    }
-}
-
 int main(void)
 {
     static const struct {
@@ -390,7 +341,6 @@ int main(void)
     documents(with);
     aggregated(with, without);
     nobodys(without);
-    denied(with, without);
     disco_unref(with);
     disco_unref(without);
     return tap_end();

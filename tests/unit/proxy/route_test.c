@@ -305,7 +305,7 @@ static const struct query {
     {"DELETE", "/api/v1/namespaces/d/pods/x/resize",         "dssoPPaPuuuPuzBP", "dRRRRRRRRRRRRRBR", "dxxzzzzzxxxzxzBz"},
     /* what nobody has */
     {"GET", "/apis/nobody.io/v1/things",                     "dssozzzzuzzzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
-    {"GET", "/apis/resource.k8s.io/v1/things",               "dssoZZzZuuuzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
+    {"GET", "/apis/apps/v3/deployments",                     "dssozzzzuzzzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
     {"GET", "/api/v1/namespaces/d/pods/x/nothing",           "dssozzzzuuuzuzBz", "dRRRRRRRRRRRRRBR", "dxxzzzzzxxxzxzBz"},
     {"GET", "/api/v1//pods",                                 "dssozzzzuuuzuzBz", "dRRRRRRRRRRRRRBR", "dxxxxxxxxxxxxxBx"},
     /* of a group/version that belongs to a CRD: never a peer's */
@@ -324,7 +324,7 @@ static const struct query {
     {"HEAD", "/apis/resource.k8s.io",                        "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/apis/apps/v1",                                 "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/api/v1",                                       "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
-    {"POST", "/apis/resource.k8s.io/v1",                     "dnnnZZnZnnnnZnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
+    {"POST", "/apis/resource.k8s.io/v1",                     "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/apis/resource.k8s.io/",                        "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/apis//v1",                                     "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/api/v1/",                                      "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
