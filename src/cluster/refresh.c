@@ -63,8 +63,8 @@ struct refresh {
     char *core_etag, *apis_etag;
     uint64_t core_connection; /* over which /api was answered last */
     bool known, mvproxy;
-    unsigned refused; /* 401 or 403; 0: it was not */
-    bool odd;
+    unsigned refused;   /* 401 or 403; 0: it was not */
+    bool odd;           /* it was answered with a document that we cannot read */
     unsigned failures;  /* in a row */
     unsigned said;      /* of them, as a warning: not where the server cannot be reached, which is said of that */
     size_t left_out;    /* names, of the document there is */

@@ -2,6 +2,7 @@
 #include "proxy/answer.h"
 
 #include "back/retry.h"
+#include "cluster/api.h"
 #include "http/credential.h"
 #include "kube/surface.h"
 #include "proxy/alternatives.h"
@@ -206,8 +207,7 @@ static bool was_loading(const struct job *j, const struct http_head *head, const
 {
     if (peer == NULL)
         return cluster_local_was_loading(j->proxy->cluster, j->sent_ms);
-    return http_head_find_name(head, SLICE_LIT(USER_HOP)) == NULL &&
-           cluster_peer_was_loading(j->proxy->cluster, peer->id, j->sent_ms);
+    return !api_through_mvproxy(head) && cluster_peer_was_loading(j->proxy->cluster, peer->id, j->sent_ms);
 }
 
 bool answer_is_premature(const struct job *j, const struct http_head *head, const struct served_peer *peer)
