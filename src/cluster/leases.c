@@ -99,6 +99,9 @@ static void take(struct leases *l, struct lease *lease, struct slice id)
     enum peer_lease which = lease_is_126(lease) ? PEER_LEASE_126 : PEER_LEASE;
     enum peers_other other = counts(l, lease, id) ? PEERS_OTHER_REPLACES : peers_saw_other(l->peers, id, lease, which);
 
+    /* It was created since the last list, whatever the clock of its host says. */
+    if (other == PEERS_OTHER_FIRST && leases_synced(l))
+        other = PEERS_OTHER_WRITTEN;
     if (other == PEERS_OTHER_REPLACES) {
         lease->name = id;
         peers_lease(l->peers, lease);

@@ -580,8 +580,10 @@ enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct 
         peer->other_us = l->renew_us;
         report(p, peer, set_other_holder(peer, l->holder, loop_now_ms(p->o.loop)));
     }
+    if (!seen)
+        return PEERS_OTHER_FIRST;
     if (!moved)
-        return seen && was_written(peer, which, l) ? PEERS_OTHER_WRITTEN : PEERS_OTHER_LEFT;
+        return was_written(peer, which, l) ? PEERS_OTHER_WRITTEN : PEERS_OTHER_LEFT;
     if (peer->other_ms == 0) {
         peer->other_ms = loop_now_ms(p->o.loop);
         report(p, peer, PEER_CHANGED_RHYTHM);

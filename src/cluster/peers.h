@@ -63,13 +63,13 @@ void peers_lease_says(struct peers *p, struct slice id, enum peer_lease which, c
 /*
  * A Lease of this peer was seen that is not the one it is known by (enum peer_lease).
  *
- * LEFT: nobody was seen to write it. WRITTEN: it is renewed by its server, or the mvproxy before the server writes its
- * tag or address. REPLACES: it is renewed, and the Lease that the peer is known by has not been for PEERS_REPLACED_MS
- * by our clock, so the caller passes this one to peers_lease(). Which Lease has the later renewTime does not tell, as
- * the host's clock may have been set back.
+ * FIRST: it was not seen before. LEFT: nobody was seen to write it since. WRITTEN: it is renewed by its server, or the
+ * mvproxy before the server writes its tag or address. REPLACES: it is renewed, and the Lease that the peer is known by
+ * has not been for PEERS_REPLACED_MS by our clock, so the caller passes this one to peers_lease(). Which Lease has the
+ * later renewTime does not tell, as the host's clock may have been set back.
  */
 enum { PEERS_REPLACED_MS = 25000 };
-enum peers_other { PEERS_OTHER_LEFT, PEERS_OTHER_WRITTEN, PEERS_OTHER_REPLACES };
+enum peers_other { PEERS_OTHER_FIRST, PEERS_OTHER_LEFT, PEERS_OTHER_WRITTEN, PEERS_OTHER_REPLACES };
 enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct lease *l, enum peer_lease which);
 /* The address in such a Lease: used if the peer's own Lease has none, as the mvproxy may have written only the other
  * one. */

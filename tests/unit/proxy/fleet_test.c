@@ -636,6 +636,7 @@ static void was_found(void)
         {31000558, 20, "what was given up at a slow local server could not go back when the peer died"},
         {1340, 20, "what was given up there had nobody else to go to"},
         {48523562, 20, "a peer that was not ready was not asked again if the other one was dead"},
+        {47001114, 20, "a Lease that an upgrade had just created seemed left behind, by a clock that was set back"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
