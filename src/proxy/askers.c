@@ -8,8 +8,6 @@
 #include "base/list.h"
 #include "base/strmap.h"
 
-#include <stdlib.h>
-
 enum { TEXT_BYTES = 128, ADDRESS_BYTES = 64, KEY_BYTES = GVR_KEY_BYTES + 2 * TEXT_BYTES + 8, HOUR_MS = 3600 * 1000 };
 
 struct hours {
@@ -118,8 +116,7 @@ struct askers *askers_new(void)
     a->entries = strmap_new();
     a->sources = strmap_new();
     a->began_ms = clock_ms();
-    if (a->resources == NULL || a->entries == NULL || a->sources == NULL)
-        abort();
+    must_hold(a->resources != NULL && a->entries != NULL && a->sources != NULL);
     return a;
 }
 

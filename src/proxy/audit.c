@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -11,8 +12,6 @@
 #include "kube/status.h"
 #include "net/loop.h"
 #include "proxy/redact.h"
-
-#include <stdlib.h>
 
 #define AUTHENTICATED "system:authenticated"
 
@@ -58,8 +57,7 @@ struct audit *audit_new(struct loop *l, struct metrics *m)
     struct audit *a = must_zalloc(sizeof(*a));
 
     a->told = loop_timer_new(l, on_told, a);
-    if (a->told == NULL)
-        abort();
+    must_hold(a->told != NULL);
     a->left_out = metric_single(m, METRIC_COUNTER, "mvproxy_audit_lines_left_out_total",
                                 "Answers of mvproxy's own without an audit line in the log: too many at once.");
     return a;

@@ -380,27 +380,14 @@ bool explain_request(struct proxy *p, const struct explain_query *q, struct buf 
 {
     struct arena *a = arena_new(EXPLAIN_BYTES);
     struct reqinfo info;
-    bool ok = false;
+    bool ok;
 
-    if (a == NULL)
-        return err_set(err, "out of memory");
-    if (!is_request(q, err)) {
-        arena_free(a);
-        return false;
-    }
-    switch (reqinfo_parse(a, slice_str(q->method), slice_str(q->target), &info)) {
-    case REQINFO_OK:
+    /* What is a request in is_request() has no bad target. */
+    ok = (a != NULL || err_set(err, "out of memory")) && is_request(q, err) &&
+         (reqinfo_parse(a, slice_str(q->method), slice_str(q->target), &info) == REQINFO_OK ||
+          err_set(err, "out of memory"));
+    if (ok)
         put_answer(p, q, &info, out);
-        ok = true;
-        break;
-    case REQINFO_BAD_TARGET:
-        ok = err_set(err, "\"%s %s\" is no request: a method and a path such as /apis/apps/v1/deployments are needed",
-                     q->method, q->target);
-        break;
-    case REQINFO_NO_MEMORY:
-        ok = err_set(err, "out of memory");
-        break;
-    }
     arena_free(a);
     return ok;
 }

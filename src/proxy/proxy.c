@@ -4,6 +4,7 @@
 #include "back/claims.h"
 #include "back/loop_token.h"
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "http/hop.h"
@@ -20,8 +21,6 @@
 #include "proxy/relay.h"
 #include "proxy/request_labels.h"
 #include "proxy/upgrade.h"
-
-#include <stdlib.h>
 
 enum {
     PROXY_AUTHZ_VERDICTS = 10000,
@@ -131,14 +130,11 @@ static bool understand(struct job *j)
 {
     const struct http_head *head = exchange_request(j->x);
 
-    switch (reqinfo_parse(exchange_arena(j->x), head->method, head->target, &j->info)) {
-    case REQINFO_OK:
-        break;
-    case REQINFO_BAD_TARGET:
-        job_refuse(j, 400, STATUS_BAD_TARGET);
-        return false;
-    case REQINFO_NO_MEMORY:
-        job_refuse(j, 503, STATUS_NO_MEMORY);
+    enum reqinfo_result r = reqinfo_parse(exchange_arena(j->x), head->method, head->target, &j->info);
+
+    if (r != REQINFO_OK) { /* the front takes no bad targets */
+        job_refuse(j, r == REQINFO_BAD_TARGET ? 400 : 503,
+                   r == REQINFO_BAD_TARGET ? STATUS_BAD_TARGET : STATUS_NO_MEMORY);
         return false;
     }
     j->summary.apply = head->method_id == HTTP_PATCH && request_is_apply(head);
@@ -308,8 +304,7 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     work_queue_init(&p->work, l);
     p->authz = authz_cache_new(PROXY_AUTHZ_VERDICTS);
     p->config = proxy_config_new(o);
-    if (p->authz == NULL || p->config == NULL)
-        abort();
+    must_hold(p->authz != NULL && p->config != NULL);
     return p;
 }
 

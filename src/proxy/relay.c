@@ -11,7 +11,8 @@
 #include "proxy/rewrite.h"
 
 #define WARNING_OLDER                                                                                                  \
-    "answered by an API server that is older than others of this control plane: fields that it does not know are lost"
+    "299 - \"answered by an API server that is older than others of this control plane: fields that it does not know " \
+    "are lost\""
 
 /* ---- a request to a server ---- */
 

@@ -70,11 +70,12 @@ static void drop_fields(const struct rewrite_in *in, struct http_head *h)
 
 static bool add_upgrade(const struct rewrite_in *in, struct arena *a, struct http_head *out)
 {
-    for (size_t i = 0; i < in->head->n_fields; i++)
-        if (in->head->fields[i].id == HTTP_UPGRADE &&
-            !http_head_add_id(out, a, HTTP_UPGRADE, in->head->fields[i].value))
-            return false;
-    return true;
+    bool good = true;
+
+    for (size_t i = 0; good && i < in->head->n_fields; i++)
+        good =
+            in->head->fields[i].id != HTTP_UPGRADE || http_head_add_id(out, a, HTTP_UPGRADE, in->head->fields[i].value);
+    return good;
 }
 
 /*
@@ -85,13 +86,10 @@ static bool add_marks(const struct rewrite_in *in, struct arena *a, struct http_
 {
     if (in->target == REWRITE_LOCAL && in->may_send_on && !in->authn->rerouted)
         return true;
-    if (!http_head_add(out, a, SLICE_LIT(USER_MARK_PROXIED), SLICE_LIT("true")))
-        return false;
-    if (in->if_ready && !http_head_add(out, a, SLICE_LIT(USER_IF_READY), SLICE_LIT("true")))
-        return false;
-    if (in->may_deny && !http_head_add(out, a, SLICE_LIT(USER_MAY_DENY), SLICE_LIT("true")))
-        return false;
-    return in->target != REWRITE_PEER || http_head_add(out, a, SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT("true"));
+    return http_head_add(out, a, SLICE_LIT(USER_MARK_PROXIED), SLICE_LIT("true")) &&
+           (!in->if_ready || http_head_add(out, a, SLICE_LIT(USER_IF_READY), SLICE_LIT("true"))) &&
+           (!in->may_deny || http_head_add(out, a, SLICE_LIT(USER_MAY_DENY), SLICE_LIT("true"))) &&
+           (in->target != REWRITE_PEER || http_head_add(out, a, SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT("true")));
 }
 
 /* Room for what we add: our own fields do not count against the client's. */
@@ -103,10 +101,19 @@ static size_t room_for(const struct rewrite_in *in)
            (in->authn->kind == AUTHN_ASSERT ? USER_FIELDS + u->n_groups + u->n_extras : 0);
 }
 
+/* HTTP/1.0 may come without, HTTP/1.1 must not (RFC 9112 3.2): the name that every API server answers to. */
+static bool add_host(struct arena *a, struct http_head *out)
+{
+    return http_head_find(out, HTTP_HOST) != NULL ||
+           http_head_add_id(out, a, HTTP_HOST, SLICE_LIT("kubernetes.default.svc"));
+}
+
 enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a, struct http_head *out)
 {
     struct emit emit = {out, a};
     struct slice ip = slice_str(in->client_ip), xff = in->believes_client ? hop_forwarded_for(in->head, ip, a) : ip;
+    enum user_result named = USER_OK;
+    bool good;
 
     if (xff.p == NULL || !http_head_init(out, a, room_for(in)) || !hop_copy(in->head, out, a))
         return REWRITE_NO_MEMORY;
@@ -114,38 +121,24 @@ enum rewrite_result rewrite_request(const struct rewrite_in *in, struct arena *a
     out->method_id = in->head->method_id;
     out->target = in->head->target;
     drop_fields(in, out);
-    /* HTTP/1.0 may come without, HTTP/1.1 must not (RFC 9112 3.2): the name that every API server answers to. */
-    if (http_head_find(out, HTTP_HOST) == NULL &&
-        !http_head_add_id(out, a, HTTP_HOST, SLICE_LIT("kubernetes.default.svc")))
-        return REWRITE_NO_MEMORY;
-    if (xff.n > 0 && !http_head_add_id(out, a, HTTP_X_FORWARDED_FOR, xff))
-        return REWRITE_NO_MEMORY;
-    if (!add_marks(in, a, out) || (in->upgrade && !add_upgrade(in, a, out)))
-        return REWRITE_NO_MEMORY;
-    if (in->authn->kind == AUTHN_ASSERT) {
-        switch (user_encode(&in->authn->user, in->names.headers, a, emit_field, &emit)) {
-        case USER_OK:
-            break;
-        case USER_NO_MEMORY:
-            return REWRITE_NO_MEMORY;
-        case USER_NONE:
-        case USER_UNENCODABLE:
-            return REWRITE_UNENCODABLE;
-        }
-    }
-    return REWRITE_OK;
+    good = add_host(a, out) && (xff.n == 0 || http_head_add_id(out, a, HTTP_X_FORWARDED_FOR, xff)) &&
+           add_marks(in, a, out) && (!in->upgrade || add_upgrade(in, a, out));
+    if (good && in->authn->kind == AUTHN_ASSERT)
+        named = user_encode(&in->authn->user, in->names.headers, a, emit_field, &emit);
+    if (named == USER_UNENCODABLE)
+        return REWRITE_UNENCODABLE;
+    return good && named == USER_OK ? REWRITE_OK : REWRITE_NO_MEMORY;
 }
 
 bool rewrite_trailers(const struct http_head *in, const struct rewrite_names *names, struct arena *a,
                       struct http_head *out)
 {
-    if (!http_head_init(out, a, in->n_fields))
-        return false;
-    for (size_t i = 0; i < in->n_fields; i++)
-        if (!is_identity(names, in->fields[i].name) && !user_header_is_own(in->fields[i].name) &&
-            !http_head_add(out, a, in->fields[i].name, in->fields[i].value))
-            return false;
-    return true;
+    bool good = http_head_init(out, a, in->n_fields);
+
+    for (size_t i = 0; good && i < in->n_fields; i++)
+        good = is_identity(names, in->fields[i].name) || user_header_is_own(in->fields[i].name) ||
+               http_head_add(out, a, in->fields[i].name, in->fields[i].value);
+    return good;
 }
 
 /* What another mvproxy told us is not the client's business, and a server behind us must not speak in our name. */
@@ -167,13 +160,8 @@ bool rewrite_response(const struct http_head *in, const struct rewrite_origin *f
     drop_own_names(out);
     out->status = in->status;
     out->reason = in->reason;
-    if (from->warning != NULL) {
-        struct slice value = arena_printf(a, "299 - \"%s\"", from->warning);
-
-        if (value.p == NULL || !http_head_add(out, a, SLICE_LIT("Warning"), value))
-            return false;
-    }
-    return (from->served_by == NULL ||
+    return (from->warning == NULL || http_head_add(out, a, SLICE_LIT("Warning"), slice_str(from->warning))) &&
+           (from->served_by == NULL ||
             http_head_add(out, a, SLICE_LIT(REWRITE_SERVED_BY), slice_str(from->served_by))) &&
            (from->hop == NULL || http_head_add(out, a, SLICE_LIT(REWRITE_HOP), slice_str(from->hop))) &&
            (from->version == NULL || http_head_add(out, a, SLICE_LIT(USER_HOP_VERSION), slice_str(from->version))) &&

@@ -50,7 +50,7 @@ MEM_CHECK bool rewrite_trailers(const struct http_head *in, const struct rewrite
 /* What is added to a response; each may be NULL. */
 struct rewrite_origin {
     const char *served_by; /* the peer that answered, by server ID */
-    const char *warning;   /* a warn-text without quotes: Warning: 299 - "..." */
+    const char *warning;   /* of Warning: 299 - "..." */
     const char *hop;       /* our own server ID, on answers to a peer */
     const char *version;   /* our version, likewise */
     const char *ready;     /* USER_HOP_READY, likewise */

@@ -52,14 +52,11 @@ static bool switching_head(const struct job *j, const struct http_head *in, stru
     struct slice id = j->peer == NULL ? SLICE_NONE : arena_copy(a, slice_str(j->peer->id));
     struct rewrite_origin from = {.served_by = id.p};
 
-    if (j->peer != NULL && id.p == NULL)
-        return false;
-    if (!rewrite_response(in, &from, a, out))
-        return false;
-    for (size_t i = 0; i < in->n_fields; i++)
-        if (in->fields[i].id == HTTP_UPGRADE && !http_head_add_id(out, a, HTTP_UPGRADE, in->fields[i].value))
-            return false;
-    return true;
+    bool good = (j->peer == NULL || id.p != NULL) && rewrite_response(in, &from, a, out);
+
+    for (size_t i = 0; good && i < in->n_fields; i++)
+        good = in->fields[i].id != HTTP_UPGRADE || http_head_add_id(out, a, HTTP_UPGRADE, in->fields[i].value);
+    return good;
 }
 
 void upgrade_on_upgraded(void *arg, const struct http_head *head, struct stream *server)

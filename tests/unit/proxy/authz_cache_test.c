@@ -42,6 +42,12 @@ int main(void)
     ok(!authz_cache_allowed(c, key, 100), "the oldest went first");
     make_key(key, 5);
     ok(authz_cache_allowed(c, key, 100), "the newest is there");
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        mem_fail_nth(nth);
+        ok(authz_cache_new(3) == NULL, "none where allocation %u fails", nth);
+        mem_fail_nth(0);
+    }
+    authz_cache_free(NULL);
     authz_cache_clear(c);
     is_u64(authz_cache_count(c), 0, "clear forgets all");
     authz_cache_free(c);

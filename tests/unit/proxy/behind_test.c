@@ -67,6 +67,7 @@ static void waster_among_others(const char *const *trusted, bool others_are_serv
     expect(&w, "X-Forwarded-For: 192.0.2.1\r\n", false, "who wasted");
     expect(&w, "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: 127.0.0.3\r\n", false, "the same by another way");
     expect(&w, "X-Forwarded-For: 192.0.2.1, 192.0.2.2\r\n", others_are_served, "another");
+    expect(&w, "X-Forwarded-For: 192.0.2.1, unknown\r\n", others_are_served, "nobody's address");
     expect(&w, "X-Forwarded-For: ,\r\n", others_are_served, "the proxy, naming nobody");
     expect(&w, "", others_are_served, "the proxy itself");
     world_close(&w);

@@ -165,6 +165,30 @@ static void with_a_body_under_way(void)
     world_close(&w);
 }
 
+/* What more of it comes while discovery is read again goes to whoever gets the request then. */
+static void with_a_body_that_comes_meanwhile(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_has_jobs = w.fails_over = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    ok(has(conn(&w.local, 0), "abc"), "part of the body is with the server");
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(until(&w, world_waiting(&w)), "its discovery is looked at again");
+    say(c, "3\r\ndef\r\n0\r\n\r\n");
+    world_settle(&w);
+    w.local_has_jobs = false;
+    world_know(&w);
+    world_refreshed(&w);
+    ok(has(conn(&w.peers[0], 0), "0\r\n\r\n"), "the peer gets the request");
+    ok(got(&w.peers[0].conns[0], "abc") && got(&w.peers[0].conns[0], "def"), "with all of its body");
+    world_close(&w);
+}
+
 /* What a program, or a kubelet, behind a subresource says of itself is no word of the server's. */
 static void said_behind_it(void)
 {
@@ -599,6 +623,7 @@ int main(void)
     unread_and_unknown();
     unread_for_it_is_forbidden();
     with_a_body_under_way();
+    with_a_body_that_comes_meanwhile();
     said_behind_it();
     out_of_scope();
     no_route();

@@ -508,9 +508,33 @@ static void long_path(void)
     world_close(&w);
 }
 
+/* Wherever it is cut, no half of a character is shown. */
+static void long_path_of_letters(void)
+{
+    char text[5000];
+
+    for (size_t odd = 0; odd < 2; odd++) {
+        size_t n = (size_t)snprintf(text, sizeof(text), "GET " PODS "/%s", odd == 0 ? "" : "x");
+        struct world w;
+        struct side *c;
+
+        world_init(&w, 1);
+        world_start(&w);
+        c = client(&w);
+        for (size_t i = 0; i < 600; i++)
+            n += (size_t)snprintf(text + n, sizeof(text) - n, "%%C3%%A9");
+        (void)snprintf(text + n, sizeof(text) - n, " HTTP/1.1\r\nHost: k\r\n\r\n");
+        say(c, text);
+        (void)has(conn(&w.local, 0), "\r\n\r\n");
+        ok(under_way(&w, 9, "\xc3\xa9\",\"client\""), "it ends with a whole letter, %zu", odd);
+        world_close(&w);
+    }
+}
+
 int main(void)
 {
     questions();
+    long_path_of_letters();
     newer_is_silent();
     unanswered();
     unread();

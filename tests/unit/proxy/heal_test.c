@@ -625,6 +625,66 @@ static void schemas(void)
     world_close(&w);
 }
 
+/* Where schemas of a version lack resources those of who has all of them are named, if he is there. */
+static void schemas_that_lack(bool has_all, bool lapsed)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_has_jobs = has_all;
+    w.peers_lapsed = lapsed;
+    w.local_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "A1") "}}";
+    w.peer_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "B1") "," SPEC("apis/batch/v2", "B2") "}}";
+    world_start(&w);
+    c = client(&w);
+    (void)asked(&w, c, GET("/openapi/v3"));
+    say_ok(conn(&w.local, 0), "{\"paths\":{" SPEC("apis/batch/v1", "A1") "}}");
+    ok(has(c, SPEC("apis/batch/v2", "B2")), "what the local server has not is added, %d %d", has_all, lapsed);
+    ok(got(c, has_all || lapsed ? SPEC("apis/batch/v1", "A1") : SPEC("apis/batch/v1", "B1")), "what it has, %d %d",
+       has_all, lapsed);
+    world_close(&w);
+}
+
+/* The same as the document that the client has is not sent again. */
+static void schemas_not_modified(void)
+{
+    char request[400];
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_schemas = "{\"paths\":{" SPEC("api/v1", "A1") "}}";
+    w.peer_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "B2") "}}";
+    world_start(&w);
+    c = client(&w);
+    (void)asked(&w, c, GET("/openapi/v3"));
+    say_ok(conn(&w.local, 0), "{\"paths\":{" SPEC("api/v1", "A1") "}}");
+    (void)has(c, "}}}");
+    (void)snprintf(request, sizeof(request), "GET /openapi/v3 HTTP/1.1\r\nHost: k\r\nIf-None-Match: %.130s\r\n\r\n",
+                   (const char *)memmem(buf_slice(&c->got).p, buf_len(&c->got), "ETag: ", 6) + 6);
+    (void)asked(&w, c, request);
+    say_ok(conn(&w.local, 0), "{\"paths\":{" SPEC("api/v1", "A1") "}}");
+    ok(has(c, "HTTP/1.1 304 ") && has(c, "\r\n\r\n") && !got(c, "paths"), "what the client has");
+    world_close(&w);
+}
+
+/* Who there is at all is not known yet. */
+static void before_leases_are_read(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 0);
+    w.opts.legacy_discovery = w.unread_leases = true;
+    world_start(&w);
+    c = client(&w);
+    (void)asked(&w, c, GET("/apis/batch"));
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "HTTP/1.1 503 "), "a 404 is not believed before the Leases have been read");
+    world_close(&w);
+}
+
 /*
  * What the server's head is made of goes with the request to it, before the answer is completed: what is allocated
  * meanwhile would stand in its place.
@@ -722,6 +782,11 @@ int main(void)
     other_form("text/html", "HTTP/1.1 503 ");
     asked_anew();
     schemas();
+    schemas_that_lack(false, false);
+    schemas_that_lack(true, false);
+    schemas_that_lack(false, true);
+    schemas_not_modified();
+    before_leases_are_read();
     long_head();
     left_alone();
     return tap_end();

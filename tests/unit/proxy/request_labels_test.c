@@ -25,6 +25,7 @@ static const struct row rows[] = {
     {"GET", "/api/v1/pods?watch=FALSE", "LIST cluster  ", false, false, false},
     {"GET", "/api/v1/pods?watch=0&watch=1", "LIST cluster  ", false, false, false},
     {"HEAD", "/api/v1/pods?watch=1", "LIST cluster  ", false, false, false},
+    {"GET", "/version?watch=1", "WATCH   ", false, false, false},
     {"GET", "/api/v1/watch/pods", "WATCH cluster  ", false, false, false},
     {"GET", "/api/v1/watch/namespaces/n/pods", "WATCH namespace  ", false, false, false},
     {"GET", "/api/v1/watch/namespaces/n/pods/p", "WATCH resource  ", false, false, false},

@@ -251,6 +251,41 @@ static void half_open(bool speaks, bool reads)
     loop_free(l);
 }
 
+/* Without memory for what the other side does not take yet the tunnel ends: nothing is left out of what goes through.
+ */
+static void without_memory(void)
+{
+    static char bytes[48 << 10];
+    unsigned failed = 0;
+
+    for (uint64_t nth = 1; nth <= 6; nth++) {
+        struct loop *l = loop_new(NULL);
+        int client, server;
+        struct stream *c = socket_stream(l, &client), *s = socket_stream(l, &server);
+        struct tunnel *t;
+
+        over = NULL;
+        t = tunnel_start(l, c, s, on_over, NULL);
+        ok(write(server, bytes, sizeof(bytes)) == sizeof(bytes), "allocation %u: the server has written",
+           (unsigned)nth);
+        mem_fail_nth(nth);
+        for (unsigned i = 0; i < 10; i++)
+            loop_run_once(l, 1);
+        mem_fail_nth(0);
+        ok(over == NULL || strcmp(over, "write failed") == 0 || strcmp(over, "server failed") == 0,
+           "it ends, or goes on");
+        failed += over != NULL && strcmp(over, "write failed") == 0;
+        if (over == NULL)
+            tunnel_cancel(t);
+        close(client);
+        close(server);
+        for (unsigned i = 0; i < 5; i++)
+            loop_run_once(l, 1);
+        loop_free(l);
+    }
+    ok(failed > 0, "%u times it could not write", failed);
+}
+
 static void broken(void)
 {
     struct world w;
@@ -310,6 +345,7 @@ int main(void)
     half_open(true, true);
     half_open(false, true);
     half_open(false, false);
+    without_memory();
     broken();
     ended_by_us();
     refused();

@@ -242,7 +242,7 @@ void world_know(struct world *w)
     struct served_document merged[SERVED_SHAPES] = {{.body = SLICE_NONE}};
     char *storage[SERVED_SHAPES * 3] = {NULL};
     struct served_input in = {.peers_enabled = true,
-                              .leases_synced = true,
+                              .leases_synced = !w->unread_leases,
                               .local_id = "apiserver-a",
                               .local = w->forbidden ? NULL : local,
                               .local_read = true,
@@ -404,7 +404,7 @@ static bool is_in_an_audit_id(struct slice g, const char *at)
 
     while (line > g.p && line[-1] != '\n')
         line--;
-    return (size_t)(at - line) >= sizeof name - 1 && strncasecmp(line, name, sizeof name - 1) == 0 && *at != '\r';
+    return (size_t)(at - line) >= sizeof(name) - 1 && strncasecmp(line, name, sizeof(name) - 1) == 0 && *at != '\r';
 }
 
 bool got(const struct side *s, const char *text)

@@ -59,6 +59,7 @@ struct world {
     bool jobs_aggregated;      /* an aggregated API, to be precise */
     bool no_refresh;           /* there is nothing to be refreshed */
     bool unread_peers;         /* cluster_peers_synced() is not true yet */
+    bool unread_leases;        /* nor is it known who there is */
     bool short_of_memory;      /* the test's own parts may fail, too */
     const char *document;      /* the merged one; NULL: world_document() */
     bool document_is_long;     /* when it is laid out */

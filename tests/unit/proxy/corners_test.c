@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What seldom happens to requests: each row of code that none of the other tests comes by. */
+#include <stdio.h>
+
+#include "back/back.h"
+#include "base/log.h"
+#include "net/loop.h"
+#include "net/tls_ctx.h"
+#include "proxy/traffic.h"
+#include "unit/net/fixture.h"
+#include "unit/proxy/stopping.h"
+#include "unit/proxy/world.h"
+
+#define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: k\r\n\r\n"
+#define APIS(token) "GET /apis HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer " token "\r\nAccept: " V2 "\r\n\r\n"
+#define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+#define NOT_MODIFIED "HTTP/1.1 304 Not Modified\r\nETag: \"L\"\r\n\r\n"
+#define STATUS_401(length, message)                                                                                    \
+    "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: " length                           \
+    "\r\n\r\n{\"kind\":\"Status\",\"message\":\"" message "\"}"
+
+static struct tls_ctx *with_certificate(struct world *w, size_t n_peers, const char *name)
+{
+    static const char *const users[] = {"X-Remote-User", NULL}, *const groups[] = {"X-Remote-Group", NULL};
+    struct tls_ctx *front = server_ctx(false);
+
+    world_init_tls(w, n_peers, tls_ctx_ref(front), client_ctx("front-proxy-client", false));
+    w->front_tls = front;
+    w->client_tls = client_ctx(name, false);
+    w->opts.can_assert = true;
+    w->opts.username_headers = users;
+    w->opts.group_headers = groups;
+    return front;
+}
+
+/* The one of two that has the request; what it has got is forgotten. NULL: nobody. */
+static struct side *taker(struct world *w)
+{
+    struct side *found = NULL;
+
+    (void)until(w, (w->peers[0].n_conns > 0 && got(&w->peers[0].conns[0], "\r\n\r\n")) ||
+                       (w->peers[1].n_conns > 0 && got(&w->peers[1].conns[0], "\r\n\r\n")));
+    for (size_t i = 0; i < 2; i++)
+        if (w->peers[i].n_conns > 0 && got(&w->peers[i].conns[0], "\r\n\r\n"))
+            found = &w->peers[i].conns[0];
+    if (found != NULL)
+        buf_reset(&found->got);
+    return found;
+}
+
+/* Its end goes to the next server with it. */
+static void body_that_has_ended(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.fails_over = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, "POST " PODS " HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+    ok(has(conn(&w.local, 0), "0\r\n\r\n"), "a server that stops gets all of a body");
+    say(conn(&w.local, 0), STOPPING);
+    ok(has(conn(&w.peers[0], 0), "\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), "and so does the next one, its end as well");
+    say(conn(&w.peers[0], 0), OK_ANSWER);
+    ok(has(c, "\r\n\r\nok"), "which answers");
+    world_close(&w);
+}
+
+/* The local server does not answer, and nobody else has what is asked for: it may still. */
+static void stays(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.fails_over = w.local_has_jobs = true;
+    w.peers_without_jobs = 1;
+    world_start(&w);
+    c = client(&w);
+    say(c, GET(JOBS));
+    ok(has(conn(&w.local, 0), "\r\n\r\n"), "a request waits at the local server");
+    origin_fail_unanswered(w.opts.local, "its etcd is away");
+    ok(has(conn(&w.local, 1), "\r\n\r\n") && !got(c, "HTTP/1.1 "), "given up there, it is asked there again");
+    is_u64(w.peers[0].n_conns, 0, "for nobody else has it");
+    origin_fail_unanswered(w.opts.local, "its etcd is away");
+    world_settle(&w);
+    is_u64(w.local.n_conns, 2, "and not given up any more");
+    say(conn(&w.local, 1), OK_ANSWER);
+    ok(has(c, "\r\n\r\nok"), "until it answers");
+    world_close(&w);
+}
+
+/* Nobody's name is sent where it would not be believed. */
+static void nobody_to_assert_to(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 2);
+    w.front_tls = server_ctx(false);
+    w.client_tls = client_ctx("alice", false);
+    w.opts.can_assert = true;
+    world_start(&w);
+    c = client(&w);
+    say(c, GET(JOBS));
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "}"), "peers without our certificate: 503");
+    is_u64(w.peers[0].n_conns + w.peers[1].n_conns, 0, "and none is asked");
+    world_close(&w);
+}
+
+/* A peer that does not believe us who it is may say so without a word. */
+static void distrusted(const char *method, const char *answer, bool of_the_user)
+{
+    char request[200];
+    struct world w;
+    struct side *c, *s;
+
+    (void)with_certificate(&w, 2, "alice");
+    world_start(&w);
+    c = client(&w);
+    (void)snprintf(request, sizeof(request), "%s " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n", method);
+    say(c, request);
+    s = taker(&w);
+    if (s == NULL)
+        tap_bail("nobody is asked");
+    say(s, answer);
+    if (of_the_user) {
+        ok(has(c, "HTTP/1.1 401 ") && has(c, "expired\"}"), "%s: a 401 that is about the user is the answer", method);
+    } else {
+        ok((s = taker(&w)) != NULL && !got(c, "HTTP/1.1 "), "%s: another peer is asked", method);
+        is_u64(w.suspects, 1, "%s: this one is suspected", method);
+        say(s, strcmp(method, "HEAD") == 0 ? "HTTP/1.1 200 OK\r\n\r\n" : OK_ANSWER);
+        ok(has(c, "HTTP/1.1 200 "), "%s: and answers", method);
+    }
+    world_close(&w);
+}
+
+/* What the local server says in its trouble is relayed, to where it breaks off. */
+static void judge_breaks_off(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_open(&w, 1);
+    c = client(&w);
+    say(c, APIS("t"));
+    ok(has(conn(&w.local, 0), "\r\n\r\n"), "the local server is asked who may read");
+    say(conn(&w.local, 0), "HTTP/1.1 500 No\r\nContent-Length: 10\r\n\r\nhalf");
+    ok(has(c, "half"), "its trouble is relayed");
+    hang_up(conn(&w.local, 0), STREAM_CLOSE_ABORT);
+    ok(ended(c) && !got(c, "HTTP/1.1 503"), "and ends as it ended");
+    is_u64(w.peers[0].n_conns, 0, "nobody else is asked any more");
+    world_close(&w);
+}
+
+/* Who is an outlier is asked last. */
+static void judge_is_an_outlier(void)
+{
+    struct world w;
+
+    world_init(&w, 2);
+    w.fails_over = true;
+    w.local_state = READINESS_UNREACHABLE;
+    w.peers_without_jobs = 1;
+    world_start(&w);
+    for (unsigned i = 0; i < 20 && origin_healthy(w.peers[1].origin); i++) {
+        struct side *c = client(&w), *s;
+
+        say(c, GET(JOBS));
+        s = taker(&w);
+        if (s == NULL)
+            tap_bail("nobody is asked");
+        say(s, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 2\r\n\r\n{}");
+        (void)has(c, "{}");
+        hang_up(c, STREAM_CLOSE_NOW);
+    }
+    ok(!origin_healthy(w.peers[1].origin), "one of two peers is an outlier");
+    for (unsigned i = 0; i < 8; i++) {
+        struct side *c = client(&w);
+
+        buf_reset(&w.peers[1].conns[0].got);
+        say(c, APIS("t"));
+        ok(has(conn(&w.peers[0], i), "\r\n\r\n") && !got(&w.peers[1].conns[0], "GET "), "the other one judges, %u", i);
+    }
+    world_close(&w);
+}
+
+/* Two peers judge in the local server's place, and the first has trouble of its own, or the local one is starting. */
+static void judge_has_trouble(bool premature)
+{
+    struct world w;
+    struct side *c, *s;
+
+    world_init(&w, 2);
+    w.fails_over = true;
+    w.local_state = premature ? READINESS_READY : READINESS_UNREACHABLE;
+    w.local_loading = premature;
+    world_start(&w);
+    c = client(&w);
+    say(c, APIS("t"));
+    s = premature ? conn(&w.local, 0) : taker(&w);
+    if (s == NULL)
+        tap_bail("nobody is asked");
+    if (premature)
+        (void)has(s, "\r\n\r\n");
+    say(s, premature ? "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
+                     : "HTTP/1.1 500 No\r\nContent-Length: 2\r\n\r\nno");
+    s = taker(&w);
+    ok(s != NULL && !got(c, "HTTP/1.1 "), "%s: another one judges", premature ? "starting" : "in trouble");
+    if (s != NULL)
+        say(s, NOT_MODIFIED);
+    ok(has(c, "HTTP/1.1 200 ") && has(c, "jobs"), "and lets the client read");
+    world_close(&w);
+}
+
+/* A tunnel has the name that its client gave it, or one of ours. */
+static void named(const char *field, bool named_by_client)
+{
+    char request[300];
+    struct slice seen;
+    const char *first;
+    struct world w;
+
+    world_open(&w, 0);
+    (void)snprintf(request, sizeof(request),
+                   "GET " PODS "/x/exec HTTP/1.1\r\nHost: k\r\n%sConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n",
+                   field);
+    say(client(&w), request);
+    ok(has(conn(&w.local, 0), "\r\n\r\n"), "an upgrade");
+    seen = buf_slice(&w.local.conns[0].got);
+    first = memmem(seen.p, seen.n, "Audit-Id: ", 10);
+    ok(first != NULL && memmem(first + 1, seen.n - (size_t)(first + 1 - seen.p), "Audit-Id: ", 10) == NULL,
+       "has one name: %.*s", (int)seen.n, seen.p);
+    ok((first != NULL && strncmp(first + 10, "id-7\r\n", 6) == 0) == named_by_client, "%s", field);
+    world_close(&w);
+}
+
+/* ---- documents ---- */
+
+static void read_once(struct world *w, struct side *c, const char *request, const char *answer)
+{
+    buf_reset(&c->got);
+    if (w->local.n_conns > 0)
+        buf_reset(&w->local.conns[0].got);
+    say(c, request);
+    (void)has(conn(&w->local, 0), "\r\n\r\n");
+    say(conn(&w->local, 0), answer);
+}
+
+/* In pieces, all of them. */
+static void long_document(void)
+{
+    enum { LONG = 200000 };
+    static char text[LONG + 2];
+    struct world w;
+    struct side *c;
+
+    for (size_t i = 0; i < LONG; i++)
+        text[i] = (char)('a' + i % 23);
+    world_init(&w, 1);
+    w.document = text;
+    world_start(&w);
+    c = client(&w);
+    read_once(&w, c, APIS("t"), NOT_MODIFIED);
+    ok(has(c, "Content-Length: 200000\r\n") && has(c, text), "a long document arrives whole");
+    world_close(&w);
+}
+
+/* The line feed is the compact form's. */
+static void laid_out(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.document = "{\"kind\":\"x\"}\n";
+    world_start(&w);
+    c = client(&w);
+    read_once(&w, c, "GET /apis?pretty=1 HTTP/1.1\r\nHost: k\r\nAccept: " V2 "\r\n\r\n", NOT_MODIFIED);
+    ok(has(c, "{\n  \"kind\": \"x\"\n}\r\n0\r\n\r\n"), "pretty, without a line feed at its end");
+    world_close(&w);
+}
+
+/* What the local server says of itself, as it said it last. */
+static void strict_transport(void)
+{
+#define HSTS(value) "HTTP/1.1 304 Not Modified\r\nETag: \"L\"\r\nStrict-Transport-Security: " value "\r\n\r\n"
+    static const struct {
+        const char *request, *answer, *want; /* want NULL: none */
+    } rows[] = {{APIS("1"), HSTS("a"), "Security: a\r\n"},
+                {APIS("2"), HSTS("a"), "Security: a\r\n"},
+                {APIS("3"), HSTS("b"), "Security: b\r\n"},
+                {APIS("4"), NOT_MODIFIED, NULL}};
+    struct world w;
+    struct side *c;
+
+    world_open(&w, 1);
+    c = client(&w);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        read_once(&w, c, rows[i].request, rows[i].answer);
+        ok(has(c, "jobs") && (rows[i].want == NULL ? !got(c, "Strict-Transport") : got(c, rows[i].want)),
+           "answer %zu is kept", i);
+    }
+    world_close(&w);
+}
+
+/* ---- what is written down ---- */
+
+static char *logged;
+static size_t n_logged;
+
+static FILE *begin_log(void)
+{
+    FILE *log = open_memstream(&logged, &n_logged);
+
+    log_set_stream(log);
+    return log;
+}
+
+static void end_log(FILE *log)
+{
+    log_set_stream(stderr);
+    (void)fclose(log);
+}
+
+static void access_log(bool user)
+{
+    struct traffic_count counts[TRAFFIC_BUCKETS];
+    struct world w;
+    struct side *c;
+    FILE *log;
+
+    (void)with_certificate(&w, 1, "alice");
+    w.opts.access_log.all = true;
+    w.opts.access_log.user = user;
+    w.peer_host = "cp-b";
+    world_start(&w);
+    log = begin_log();
+    c = client(&w);
+    say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nUser-Agent: me\r\nAudit-ID: id-1\r\nContent-Length: 3\r\n\r\nabc");
+    ok(has(conn(&w.peers[0], 0), "abc"), "a request of a certificate's user");
+    say(conn(&w.peers[0], 0), OK_ANSWER);
+    ok(has(c, "\r\n\r\nok"), "is answered");
+    world_settle(&w);
+    ok(traffic_of(proxy_traffic(w.proxy), loop_now_ms(w.loop), ROUTE_ROW_PEER, counts) &&
+           counts[TRAFFIC_BUCKETS - 1].requests == 1 && counts[TRAFFIC_BUCKETS - 1].errors == 0,
+       "and counted");
+    end_log(log);
+    ok(strstr(logged, "\"Request\" verb=\"create\" method=\"POST\" uri=\"" JOBS
+                      "\" protocol=\"HTTP/1.1\" client=\"127.0.0.1:") != NULL,
+       "what was asked: %s", logged);
+    ok(strstr(logged, user ? " identity=\"certificate\" user=\"alice\" route=\"peer\" peer=\"cp-b\""
+                           : " identity=\"certificate\" route=\"peer\" peer=\"cp-b\"") != NULL,
+       "who asked, %s", user ? "by name" : "unnamed");
+    ok(strstr(logged, " attempts=1 code=200 requestBytes=3 responseBytes=2 durationMicroseconds=") != NULL,
+       "what became of it");
+    ok(strstr(logged, " userAgent=\"me\" auditID=\"id-1\" end=\"complete\"") != NULL, "and by which name");
+    free(logged);
+    world_close(&w);
+}
+
+/* As the API server would write it, which adds a group to who is somebody. */
+static void audited(const char *user, const char *group, const char *want)
+{
+    char request[300];
+    struct world w;
+    struct side *c;
+    FILE *log;
+
+    (void)with_certificate(&w, 1, "front-proxy-client");
+    w.peers[0].refuse = true;
+    world_start(&w);
+    log = begin_log();
+    c = client(&w);
+    (void)snprintf(request, sizeof(request),
+                   "GET " JOBS " HTTP/1.1\r\nHost: k\r\nX-Remote-User: %s\r\nX-Remote-Group: %s\r\n\r\n", user, group);
+    say(c, request);
+    ok(has(c, "HTTP/1.1 503 "), "%s of %s is refused", user, group);
+    world_settle(&w);
+    end_log(log);
+    ok(strstr(logged, want) != NULL, "%s in %s", want, logged);
+    free(logged);
+    world_close(&w);
+}
+
+/* What the client shows is good for nothing: who runs this is told why. */
+static void audited_unknown(void)
+{
+    struct world w;
+    struct side *c;
+    FILE *log;
+
+    (void)with_certificate(&w, 1, "foreign");
+    world_start(&w);
+    log = begin_log();
+    c = client(&w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\nUser-Agent: me\r\nX-Forwarded-For: 10.0.0.1\r\n\r\n");
+    ok(has(c, "HTTP/1.1 401 "), "an unknown certificate is refused");
+    world_settle(&w);
+    end_log(log);
+    ok(strstr(logged, " stage=\"ResponseStarted\" ") != NULL && strstr(logged, " responseStatus.code=401 ") != NULL,
+       "and audited: %s", logged);
+    ok(strstr(logged, " why=\"") != NULL && strstr(logged, "identity=\"refused\"") != NULL, "with the reason");
+    ok(strstr(logged, " sourceIPs=[\"127.0.0.1\"] userAgent=\"me\" ") != NULL, "and who it was");
+    free(logged);
+    world_close(&w);
+}
+
+int main(void)
+{
+    body_that_has_ended();
+    stays();
+    nobody_to_assert_to();
+    distrusted("HEAD", "HTTP/1.1 401 Unauthorized\r\n\r\n", false);
+    distrusted("GET", STATUS_401("42", "Unauthorized"), false);
+    distrusted("GET", STATUS_401("43", "token expired"), true);
+    judge_breaks_off();
+    judge_is_an_outlier();
+    judge_has_trouble(false);
+    judge_has_trouble(true);
+    named("", false);
+    named("Audit-Id: id-7\r\n", true);
+    long_document();
+    laid_out();
+    strict_transport();
+    access_log(true);
+    access_log(false);
+    audited_unknown();
+    audited("bob", "dev", "user.groups=[\"dev\",\"system:authenticated\"]");
+    audited("bob", "system:authenticated", "user.groups=[\"system:authenticated\"]");
+    audited("bob", "system:unauthenticated", "user.groups=[\"system:unauthenticated\"]");
+    audited("system:anonymous", "dev", "user.groups=[\"dev\"]");
+    return tap_end();
+}
