@@ -2,11 +2,11 @@
 #include "cluster/cluster.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "back/back.h"
 #include "base/changes.h"
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/log.h"
 #include "cluster/api.h"
 #include "cluster/cluster_collect.h"
@@ -202,6 +202,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     struct cluster *c = must_zalloc(sizeof(*c));
     struct api_identity who = identity(o);
     struct peers_static *fixed = NULL;
+    bool made;
     struct publish_opts p = {.loop = l,
                              .metrics = &c->metrics,
                              .collect = cluster_collect,
@@ -233,12 +234,12 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->others = loop_timer_new(l, on_others, c);
     c->readiness = readiness_new(c->api, on_readiness, c);
     c->local = cluster_new_server(c, NULL);
-    if (c->local == NULL || c->comparer == NULL || c->memory_retry == NULL || c->patience == NULL || c->others == NULL)
-        abort();
+    must_hold(c->local != NULL && c->comparer != NULL && c->memory_retry != NULL && c->patience != NULL &&
+              c->others != NULL);
     server_set_origin(c->local, c->o.local, c->o.pulse);
     watch_readiness(c);
-    if (!make_peers(c, o, &fixed))
-        abort();
+    made = make_peers(c, o, &fixed);
+    must_hold(made);
     if (o->peers_enabled) {
         cluster_start_peer_side(c);
         peers_set_static(c->peers, fixed);

@@ -2,13 +2,13 @@
 #include "cluster/front_trust.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "back/fetch.h"
 #include "base/buf.h"
 #include "base/changes.h"
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -406,8 +406,7 @@ struct front_trust *front_trust_new(const struct front_trust_opts *o)
     buf_init(&t->last, MAP_BYTES);
     backoff_init(&t->backoff, RETRY_FIRST_MS, FRONT_TRUST_INTERVAL_MS);
     t->timer = loop_timer_new(t->loop, ask, t);
-    if (t->timer == NULL)
-        abort();
+    must_hold(t->timer != NULL);
     return t;
 }
 

@@ -2,9 +2,9 @@
 #include "cluster/identity.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/state.h"
@@ -677,8 +677,7 @@ struct identity *identity_new(const struct identity_opts *o)
     i->deadline = loop_timer_new(i->loop, too_late, i);
     i->gc = lease_gc_new(&gc);
     i->news = lease_news_new(&news);
-    if (i->arena == NULL || i->timer == NULL || i->deadline == NULL)
-        abort();
+    must_hold(i->arena != NULL && i->timer != NULL && i->deadline != NULL);
     return i;
 }
 

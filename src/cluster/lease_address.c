@@ -2,8 +2,8 @@
 #include "cluster/lease_address.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/api.h"
@@ -154,8 +154,7 @@ struct lease_address *lease_address_new(struct api *api)
 
     a->api = api;
     a->arena = arena_new(4 * LIMIT_LEASE_BYTES);
-    if (a->arena == NULL)
-        abort();
+    must_hold(a->arena != NULL);
     return a;
 }
 

@@ -2,9 +2,9 @@
 #include "cluster/lease_gc.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/api.h"
@@ -226,8 +226,7 @@ struct lease_gc *lease_gc_new(const struct lease_gc_opts *o)
     g->loop = api_loop(o->api);
     g->timer = loop_timer_new(g->loop, on_timer, g);
     g->arena = arena_new(4 * LIMIT_LEASE_BYTES);
-    if (g->timer == NULL || g->arena == NULL)
-        abort();
+    must_hold(g->timer != NULL && g->arena != NULL);
     return g;
 }
 

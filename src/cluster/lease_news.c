@@ -2,9 +2,9 @@
 #include "cluster/lease_news.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -182,8 +182,7 @@ struct lease_news *lease_news_new(const struct lease_news_opts *o)
     backoff_init(&n->backoff, RETRY_FIRST_MS, RETRY_MAX_MS);
     n->arena = arena_new(4 * LIMIT_LEASE_BYTES);
     n->timer = loop_timer_new(n->loop, on_timer, n);
-    if (n->arena == NULL || n->timer == NULL)
-        abort();
+    must_hold(n->arena != NULL && n->timer != NULL);
     return n;
 }
 

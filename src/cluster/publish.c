@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/contract.h"
 #include "base/log.h"
 #include "base/state.h"
 #include "cluster/build.h"
@@ -547,8 +548,7 @@ struct publish *publish_new(const struct publish_opts *o)
     p->routing = loop_timer_new(o->loop, on_routing, p);
     p->timer = loop_timer_new(o->loop, on_timer, p);
     p->again = loop_timer_new(o->loop, on_again, p);
-    if (p->current == NULL || p->timer == NULL || p->again == NULL || p->routing == NULL)
-        abort();
+    must_hold(p->current != NULL && p->timer != NULL && p->again != NULL && p->routing != NULL);
     return p;
 }
 

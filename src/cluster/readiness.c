@@ -2,6 +2,7 @@
 #include "cluster/readiness.h"
 
 #include "back/back.h"
+#include "base/contract.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -9,8 +10,6 @@
 #include "cluster/backoff.h"
 #include "kube/readyz.h"
 #include "net/loop.h"
-
-#include <stdlib.h>
 
 enum { READINESS_BODY_BYTES = 256 << 10, READINESS_JITTER_PERCENT = 10 };
 
@@ -224,8 +223,7 @@ struct readiness *readiness_new(struct api *a, void (*changed)(void *arg), void 
     r->arg = arg;
     r->timer = loop_timer_new(r->loop, on_timer, r);
     r->look_timer = loop_timer_new(r->loop, on_look_timer, r);
-    if (r->timer == NULL || r->look_timer == NULL)
-        abort();
+    must_hold(r->timer != NULL && r->look_timer != NULL);
     r->since_ms = loop_now_ms(r->loop);
     return r;
 }

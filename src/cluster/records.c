@@ -2,7 +2,6 @@
 #include "cluster/records.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
 #include "base/contract.h"
@@ -265,8 +264,7 @@ struct records *records_new(const struct records_opts *o)
     farewell_init(&r->farewell, o->loop);
     r->etcd = etcd_new(o->loop, o->back, o->metrics);
     r->tick = loop_timer_new(o->loop, on_tick, r);
-    if (r->tick == NULL)
-        abort();
+    must_hold(r->tick != NULL);
     return r;
 }
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Our endpoint record in etcd, whatever comes at whichever moment of getting a lease, writing and keeping alive. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "back/back.h"
+#include "base/log.h"
 #include "kube/peer_record.h"
 #include "lib/tap.h"
 #include "sim/sim_etcd.h"
@@ -324,6 +326,47 @@ static void elections(void)
     end(&s);
 }
 
+/* What is no list of records is none, and not an empty one. */
+static void unreadable(void)
+{
+    char *logged = NULL;
+    size_t n = 0;
+    FILE *log = open_memstream(&logged, &n);
+    struct story s;
+
+    begin(&s, 0);
+    sim_etcd_answer(s.etcd, 200, "{\"header\":{\"cluster_id\":\"77\",\"revision\":\"1\"},\"kvs\":[7]}");
+    log_set_stream(log);
+    sim_run_ms(s.w.loop, 5000);
+    log_set_stream(stderr);
+    (void)fclose(log);
+    ok(strstr(logged, "Peer endpoint records cannot be read") != NULL, "it is said");
+    ok(strstr(logged, "Peer endpoint records read") == NULL, "nothing counts as read: %s", logged);
+    free(logged);
+    sim_etcd_answer(s.etcd, 0, NULL);
+    sim_run_ms(s.w.loop, 40000);
+    ok(sim_etcd_watches(s.etcd) == 1 && says(&s, "10.0.0.11"), "until it is one");
+    end(&s);
+}
+
+/* At any moment, so also between the list and the watch, it becomes another one. */
+static void another_cluster(void)
+{
+    for (uint64_t ms = 0; ms < 120; ms += 10) {
+        struct story s;
+
+        begin(&s, 50);
+        for (unsigned i = 0; sim_etcd_ranges(s.etcd) == 0 && i < 1000; i++)
+            sim_run_ms(s.w.loop, 1);
+        sim_run_ms(s.w.loop, ms);
+        sim_etcd_reset(s.etcd, 78);
+        sim_run_ms(s.w.loop, 60000);
+        ok(sim_etcd_watches(s.etcd) == 1, "after %u ms: it is watched", (unsigned)ms);
+        ok(says(&s, "10.0.0.11"), "and our record is there");
+        end(&s);
+    }
+}
+
 int main(void)
 {
     elections();
@@ -336,5 +379,7 @@ int main(void)
         stopped(i);
         followed(i, (enum trouble)(i % TROUBLES), i % 2 == 0);
     }
+    unreadable();
+    another_cluster();
     return tap_end();
 }

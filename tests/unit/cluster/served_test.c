@@ -171,6 +171,9 @@ static void documents(void)
     ok(served_merged(one, SERVED_V2BETA1) == NULL, "what is not there is not there");
     served_unref(one);
     is_slice(served_merged(two, SERVED_V2)->body, "{}", "and outlives the first snapshot");
+    served_complete(two, (struct served_documents *const[SERVED_HALVES]){NULL, NULL}, true, 7);
+    is_slice(served_merged(two, SERVED_V2)->body, "{}", "and stays where no other takes its place");
+    is_u64(served_generation(two), 7, "with what goes with it");
     served_unref(two);
     in.documents[SERVED_APIS] = NULL;
     one = served_new(&in);

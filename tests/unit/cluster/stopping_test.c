@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What seldom happens to what is known: a reload while all of it ends, or when the Leases come last. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "base/metric.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+static void count_done(void *arg)
+{
+    unsigned *n = arg;
+
+    ++*n;
+}
+
+static bool lease_there(struct world *w)
+{
+    struct arena *a = arena_new(1 << 16);
+    struct lease l;
+    bool there = kube_get_lease(w->store, kube_id(w->local), a, &l);
+
+    arena_free(a);
+    return there;
+}
+
+/* A local server that publishes no Lease, for which we do. */
+static void begin_publishing(struct world *w)
+{
+    world_init(w, WORLD_BASE);
+    world_without_lease(w, 24);
+    w->opts.identity = IDENTITY_PUBLISH;
+    w->opts.advertise = "10.0.0.1:16443";
+    world_start(w);
+    sim_run_ms(w->loop, 1000);
+    ok(lease_there(w), "the Lease is published");
+}
+
+/* With the peers goes the Lease by which they find us. */
+static void switched_off(void)
+{
+    struct world w;
+
+    begin_publishing(&w);
+    w.opts.peers_enabled = false;
+    ok(cluster_update(w.cluster, &w.opts), "a reload without peers");
+    sim_run_ms(w.loop, 1000);
+    ok(!lease_there(&w), "removes it");
+    world_end(&w);
+}
+
+/* What is withdrawn stays so, and who waits for that hears of it. */
+static void reloaded_at_the_end(bool off)
+{
+    unsigned done = 0;
+    struct world w;
+
+    begin_publishing(&w);
+    cluster_stop(w.cluster, count_done, &done);
+    if (off) {
+        w.opts.peers_enabled = false;
+        ok(cluster_update(w.cluster, &w.opts), "peers are switched off while all ends");
+    }
+    sim_run_ms(w.loop, 2000);
+    is_u64(done, 1, "told once that all is withdrawn, %d", off);
+    w.opts.peers_enabled = !off;
+    ok(cluster_update(w.cluster, &w.opts), "a reload at the end");
+    w.opts.peers_enabled = off;
+    ok(cluster_update(w.cluster, &w.opts), "and another one");
+    sim_run_ms(w.loop, 20000);
+    ok(!lease_there(&w), "the Lease stays away, %d", off);
+    is_u64(done, 1, "and nothing more is said, %d", off);
+    world_end(&w);
+}
+
+/* All else is known by then. */
+static void leases_come_last(void)
+{
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    kube_forbid(w.local, "/apis/coordination.k8s.io/", 500);
+    world_start(&w);
+    sim_run_ms(w.loop, 3000);
+    ok(!served_synced(cluster_served(w.cluster)), "the Leases cannot be listed");
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, 20000);
+    ok(served_synced(cluster_served(w.cluster)), "it is noticed when they have been");
+    world_end(&w);
+}
+
+/* Whether what is known of the local server is of its present process. */
+static void read_since_its_trouble(void)
+{
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 5000) && served_local_read(cluster_served(w.cluster)), "read");
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, 3000);
+    ok(!served_local_read(cluster_served(w.cluster)), "not of whoever comes now");
+    kube_start(w.local, 0);
+    sim_run_ms(w.loop, 30000);
+    ok(served_local_read(cluster_served(w.cluster)), "read again");
+    world_end(&w);
+}
+
+/* An answer without a tag says nothing of the document. */
+static void no_tag(void)
+{
+    uint64_t before;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    sim_run_ms(w.loop, 5000);
+    before = kube_discovery_requests(w.local);
+    cluster_local_etag_seen(w.cluster, SLICE_NONE);
+    cluster_local_etag_seen(w.cluster, slice_str(kube_etag(w.local)));
+    sim_run_ms(w.loop, 500);
+    is_u64(kube_discovery_requests(w.local), before, "nothing is looked at for it");
+    cluster_local_etag_seen(w.cluster, SLICE_LIT("\"x\""));
+    sim_run_ms(w.loop, 500);
+    ok(kube_discovery_requests(w.local) > before, "but for another one");
+    world_end(&w);
+}
+
+static unsigned times(const char *text, const char *what)
+{
+    unsigned n = 0;
+
+    while ((text = strstr(text, what)) != NULL) {
+        text += strlen(what);
+        n++;
+    }
+    return n;
+}
+
+/* Said once, not each time that it is looked at. */
+static void observes(void)
+{
+    char *logged = NULL;
+    size_t n = 0;
+    FILE *log = open_memstream(&logged, &n);
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.identity = IDENTITY_AUTO;
+    log_set_stream(log);
+    world_start(&w);
+    sim_run_ms(w.loop, 60000);
+    sim_server_break(kube_sim(w.local));
+    sim_run_ms(w.loop, 60000);
+    log_set_stream(stderr);
+    (void)fclose(log);
+    is_u64(times(logged, "is left to the local kube-apiserver"), 1, "whose Lease it is");
+    free(logged);
+    world_end(&w);
+}
+
+int main(void)
+{
+    switched_off();
+    reloaded_at_the_end(false);
+    reloaded_at_the_end(true);
+    leases_come_last();
+    read_since_its_trouble();
+    no_tag();
+    observes();
+    return tap_end();
+}
