@@ -195,6 +195,23 @@ static size_t put_waiting(const struct status *s, char text[][NOTICE_BYTES])
     return n;
 }
 
+static bool is_without_schemas(const struct cluster_server *s)
+{
+    return s->schemas_unusable != NULL;
+}
+
+/* With the reason of the first one. */
+static void put_schemas(const struct status *s, struct buf *out)
+{
+    size_t first = 0;
+
+    while (!is_without_schemas(&s->cluster.servers[first]))
+        first++;
+    buf_append_str(out, "/openapi/v3 is not merged with these, whose index of schemas cannot be used (");
+    buf_printf(out, "%s): ", s->cluster.servers[first].schemas_unusable);
+    put_servers(s, is_without_schemas, false, out);
+}
+
 size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
 {
     size_t unread = count(s, server_is_unread), bad = count(s, is_bad), n = 0;
@@ -222,6 +239,11 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
         out = begin(text[n]);
         buf_append_str(&out, "Not known what these serve, whose discovery has not been read yet: ");
         put_servers(s, server_is_unread, false, &out);
+        text[n++][buf_len(&out)] = '\0';
+    }
+    if (count(s, is_without_schemas) > 0) {
+        out = begin(text[n]);
+        put_schemas(s, &out);
         text[n++][buf_len(&out)] = '\0';
     }
     if (s->cluster.custom_stale && s->cluster.never_from_peers > 0)

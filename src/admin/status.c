@@ -319,6 +319,7 @@ static void put_server(const struct cluster_server *s, const char *version, stru
     json_bool(&w, "discoveryKnown", s->known);
     put_age(&w, "discoveryAgeSeconds", s->discovery_ms);
     json_u64(&w, "discoveryReads", s->reads);
+    json_text(&w, "schemaIndexUnusable", s->schemas_unusable);
     json_u64(&w, "groups", s->groups);
     json_u64(&w, "resources", s->resources);
     json_bool(&w, "failing", s->failing);

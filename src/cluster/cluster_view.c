@@ -56,6 +56,7 @@ static void take_discovery(struct cluster_server *s, const struct server *from)
     s->has_mvproxy = s->has_mvproxy || refresh_mvproxy(r);
     s->discovery_ms = refresh_age_ms(r);
     s->reads = refresh_polls(r);
+    s->schemas_unusable = schemas_unusable(from->schemas);
     if (refresh_disco(r) != NULL) {
         count_doc(s, disco_core(refresh_disco(r)));
         count_doc(s, disco_apis(refresh_disco(r)));

@@ -33,18 +33,19 @@ struct cluster_server {
     const char *version, *emulated, *mvproxy; /* "" if not known */
     bool has_mvproxy;
 
-    bool known;               /* its discovery was read and is up to date */
-    uint64_t lease_ms;        /* since its Lease was seen to change; UINT64_MAX: never */
-    uint64_t discovery_ms;    /* since its discovery was last confirmed; UINT64_MAX: never read */
-    uint64_t reads;           /* polls of its discovery, failed ones included */
-    size_t groups, resources; /* as far as known, the core group among them */
-    const char *error;        /* the last error; NULL: none yet */
-    uint64_t error_ms;        /* how long ago; if it fails or is ejected: for how long with this error */
-    bool failing;             /* the error persists */
-    bool ejected;             /* an outlier, tried last; the error says why, unless it is `failing` */
-    bool drained;             /* by an operator */
-    size_t in_flight;         /* requests of clients */
-    const char *readiness;    /* readiness_name() of the local server; NULL for peers */
+    bool known;                   /* its discovery was read and is up to date */
+    uint64_t lease_ms;            /* since its Lease was seen to change; UINT64_MAX: never */
+    uint64_t discovery_ms;        /* since its discovery was last confirmed; UINT64_MAX: never read */
+    uint64_t reads;               /* polls of its discovery, failed ones included */
+    const char *schemas_unusable; /* why its index of schemas is (schemas.h); NULL: it is not */
+    size_t groups, resources;     /* as far as known, the core group among them */
+    const char *error;            /* the last error; NULL: none yet */
+    uint64_t error_ms;            /* how long ago; if it fails or is ejected: for how long with this error */
+    bool failing;                 /* the error persists */
+    bool ejected;                 /* an outlier, tried last; the error says why, unless it is `failing` */
+    bool drained;                 /* by an operator */
+    size_t in_flight;             /* requests of clients */
+    const char *readiness;        /* readiness_name() of the local server; NULL for peers */
 };
 
 struct cluster_view {

@@ -2,10 +2,12 @@
 #include "cluster/schemas.h"
 
 #include "back/back.h"
+#include "base/buf.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/api.h"
+#include "cluster/work.h"
 #include "kube/version.h"
 
 struct schemas {
@@ -14,12 +16,22 @@ struct schemas {
     void (*changed)(void *arg);
     void *arg;
     struct fetch *fetch;
-    struct origin *origin; /* while something is asked */
+    struct origin *origin; /* while something is asked, or read */
+    struct buf text;       /* of the index that comes */
+    struct hash_stream *hash;
+    bool too_large;
+    struct schema_reader *reader;
+    struct work work; /* reads it */
     struct schema_index *index, *coming;
     char *etag, *coming_etag;
-    unsigned char digest[HASH_SHA256_BYTES], coming_digest[HASH_SHA256_BYTES]; /* of the indexes */
+    unsigned char digest[HASH_SHA512_BYTES], coming_digest[HASH_SHA512_BYTES]; /* of the indexes */
     uint64_t release;
+    const char *unusable; /* why the last one that was there is; NULL: it is not */
 };
+
+static const char too_large[] = "it is over 8 MiB", not_understood[] = "it is not understood",
+                  no_memory[] = "out of memory";
+_Static_assert(LIMIT_SCHEMA_INDEX_BYTES == 8 << 20, "as the text says");
 
 struct schemas *schemas_new(struct api *a, bool peer, void (*changed)(void *arg), void *arg)
 {
@@ -31,13 +43,21 @@ struct schemas *schemas_new(struct api *a, bool peer, void (*changed)(void *arg)
     s->peer = peer;
     s->changed = changed;
     s->arg = arg;
+    buf_init(&s->text, LIMIT_SCHEMA_INDEX_BYTES);
     return s;
 }
 
 static void drop_coming(struct schemas *s)
 {
+    work_cancel(api_work(s->api), &s->work);
+    schema_reader_free(s->reader);
+    if (s->hash != NULL)
+        (void)hash_sha512_end(s->hash, NULL);
+    buf_release(&s->text);
     schema_index_unref(s->coming);
     mem_free(s->coming_etag);
+    s->reader = NULL;
+    s->hash = NULL;
     s->coming = NULL;
     s->coming_etag = NULL;
 }
@@ -60,27 +80,45 @@ static void forget(struct schemas *s)
     s->release = 0;
 }
 
+/* Said once for as long as it is so. */
+static void note_unusable(struct schemas *s, const char *why)
+{
+    if (why == s->unusable)
+        return;
+    s->unusable = why;
+    if (why != NULL)
+        log_warning("The index of schemas (/openapi/v3) of a server cannot be used, so schemas are not merged with it",
+                    LT("server", origin_name(s->origin)), LT("err", why));
+    else
+        log_v(0, "The index of schemas of the server can be used again", LT("server", origin_name(s->origin)));
+}
+
 void schemas_free(struct schemas *s)
 {
     if (s == NULL)
         return;
     rest(s);
     forget(s);
+    buf_free(&s->text);
     mem_free(s);
 }
 
-static void ask(struct schemas *s, const char *target, fetch_fn *fn)
+static bool on_piece(void *arg, const struct http_head *head, struct slice piece)
 {
-    const struct api_request g = {
-        .origin = s->origin,
-        .peer = s->peer,
-        .target = slice_str(target),
-        .accept = SLICE_LIT("application/json"),
-        .if_none_match = s->coming == NULL ? slice_str(s->etag) : SLICE_NONE,
-        .ceiling = LIMIT_SCHEMA_INDEX_BYTES,
-        .timeout_ms = TIMEOUT_DISCOVERY_MS,
-    };
+    struct schemas *s = arg;
 
+    if (head->status != 200)
+        return true;
+    s->too_large = piece.n > LIMIT_SCHEMA_INDEX_BYTES - buf_len(&s->text);
+    return buf_append(&s->text, piece) && hash_sha512_add(s->hash, piece);
+}
+
+static void ask(struct schemas *s, struct api_request g, fetch_fn *fn)
+{
+    g.origin = s->origin;
+    g.peer = s->peer;
+    g.accept = SLICE_LIT("application/json");
+    g.timeout_ms = TIMEOUT_DISCOVERY_MS;
     s->fetch = api_send(s->api, &g, fn, s);
     if (s->fetch == NULL)
         rest(s);
@@ -108,11 +146,55 @@ static void on_version(void *arg, const struct fetch_result *f)
     s->changed(s->arg);
 }
 
-/* kube-apiserver gives its index no entity tag, so each poll brings all of it. */
-static bool is_held(struct schemas *s, struct slice body)
+static enum step read_some(void *arg)
 {
-    return hash_sha256(body, s->coming_digest) && s->index != NULL &&
-           memcmp(s->digest, s->coming_digest, sizeof(s->digest)) == 0;
+    struct schemas *s = arg;
+
+    return schema_reader_step(s->reader, &s->coming);
+}
+
+static void on_read(void *arg, bool done)
+{
+    struct schemas *s = arg;
+
+    if (done) {
+        note_unusable(s, NULL);
+        ask(s, (struct api_request){.target = SLICE_LIT("/version"), .ceiling = LIMIT_SMALL_BODY}, on_version);
+    } else {
+        note_unusable(s, schema_reader_starved(s->reader) ? no_memory : not_understood);
+        rest(s);
+    }
+}
+
+static bool digest_of_text(struct schemas *s)
+{
+    bool good = hash_sha512_end(s->hash, s->coming_digest);
+
+    s->hash = NULL;
+    return good;
+}
+
+/* kube-apiserver gives its index no entity tag, so each poll brings all of it. */
+static bool is_held(const struct schemas *s)
+{
+    return s->index != NULL && memcmp(s->digest, s->coming_digest, sizeof(s->digest)) == 0;
+}
+
+static void take_index(struct schemas *s, const struct http_head *head)
+{
+    if (digest_of_text(s) && is_held(s)) {
+        note_unusable(s, NULL);
+        rest(s);
+        return;
+    }
+    s->coming_etag = mem_slicedup(http_head_value(head, HTTP_ETAG));
+    s->reader = schema_reader_new(buf_slice(&s->text), NULL);
+    if (s->reader != NULL) {
+        work_start(api_work(s->api), &s->work, read_some, on_read, s);
+        return;
+    }
+    note_unusable(s, no_memory);
+    rest(s);
 }
 
 static void on_index(void *arg, const struct fetch_result *f)
@@ -120,20 +202,14 @@ static void on_index(void *arg, const struct fetch_result *f)
     struct schemas *s = arg;
 
     s->fetch = NULL;
-    if (api_answered(f, 200) && is_held(s, f->body)) {
-        rest(s);
-        return;
-    }
     if (api_answered(f, 200)) {
-        s->coming = schema_index_parse(f->body);
-        s->coming_etag = mem_slicedup(http_head_value(f->head, HTTP_ETAG));
-    }
-    if (s->coming != NULL) {
-        ask(s, "/version", on_version);
+        take_index(s, f->head);
         return;
     }
-    if (api_answered(f, 200))
-        log_v(2, "The index of schemas is not understood", LT("server", origin_name(s->origin)));
+    if (s->too_large)
+        note_unusable(s, too_large);
+    else if (api_answered(f, 304) || api_answered(f, 404))
+        note_unusable(s, NULL);
     rest(s);
     /* A server that has none any more: what it had says nothing about it. */
     if (f->ok && f->head->status == 404 && s->index != NULL) {
@@ -144,10 +220,23 @@ static void on_index(void *arg, const struct fetch_result *f)
 
 void schemas_poll(struct schemas *s, struct origin *o)
 {
-    if (s == NULL || s->fetch != NULL || o == NULL)
+    if (s == NULL || s->origin != NULL || o == NULL)
         return;
     s->origin = origin_ref(o);
-    ask(s, "/openapi/v3", on_index);
+    s->too_large = false;
+    s->hash = hash_sha512_start();
+    if (s->hash == NULL) {
+        rest(s);
+        return;
+    }
+    ask(s,
+        (struct api_request){
+            .target = SLICE_LIT("/openapi/v3"),
+            .if_none_match = slice_str(s->etag),
+            .ceiling = SIZE_MAX,
+            .on_piece = on_piece,
+        },
+        on_index);
 }
 
 void schemas_invalidate(struct schemas *s)
@@ -161,6 +250,11 @@ void schemas_invalidate(struct schemas *s)
 struct schema_index *schemas_index(const struct schemas *s)
 {
     return s == NULL ? NULL : s->index;
+}
+
+const char *schemas_unusable(const struct schemas *s)
+{
+    return s == NULL ? NULL : s->unusable;
 }
 
 uint64_t schemas_release(const struct schemas *s)

@@ -22,6 +22,8 @@ void schemas_poll(struct schemas *s, struct origin *o);
 /* Another process may answer for the server: forgets the index. */
 void schemas_invalidate(struct schemas *s);
 struct schema_index *schemas_index(const struct schemas *s); /* borrowed; NULL: not known */
-uint64_t schemas_release(const struct schemas *s);           /* see kube/version.h */
+/* Why the last index that the server gave cannot be used (the one before is kept); NULL: it can, or there is none. */
+const char *schemas_unusable(const struct schemas *s);
+uint64_t schemas_release(const struct schemas *s); /* see kube/version.h */
 
 #endif

@@ -7,6 +7,7 @@
 #define MVPROXY_KUBE_SCHEMA_INDEX_H
 
 #include "base/mem.h"
+#include "base/step.h"
 
 struct schema_index;
 
@@ -16,7 +17,18 @@ struct schema_entry {
     struct slice hash; /* within the URL; empty: none */
 };
 
-/* Entries without URL are left out. False: out of memory. *out is NULL then, and if it is not such a document, or over
+/*
+ * Reads such a document in steps, since a large one takes longer than a turn of the loop may. The document must stay
+ * until the end; what the index holds is charged to `quota`, which must outlive it. NULL when out of memory.
+ */
+struct schema_reader;
+MEM_CHECK struct schema_reader *schema_reader_new(struct slice document, struct quota *quota);
+/* DONE: *out is the caller's. Entries without URL are left out. FAILED: it is not such a document, or over a limit. */
+enum step schema_reader_step(struct schema_reader *r, struct schema_index **out);
+bool schema_reader_starved(const struct schema_reader *r); /* it failed for want of memory */
+void schema_reader_free(struct schema_reader *r);          /* NULL is fine */
+
+/* The same at once, for small ones. False: out of memory. *out is NULL then, and if it is not such a document, or over
  * a limit. */
 MEM_CHECK bool schema_index_read(struct slice document, struct schema_index **out);
 /* The same, where it does not matter why there is none. */

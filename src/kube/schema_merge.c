@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/schema_merge.h"
 
-#include <stdlib.h>
-
 #include "kube/gvr.h"
 
-struct addition {
-    const struct schema_entry *entry;
-    size_t server;
-};
-
-struct additions {
-    struct addition *at;
-    size_t n, room;
-    bool failed;
+enum {
+    STEP_BYTES = 128 << 10, /* of what is written in one step */
+    ENTRY_COST = 128,       /* what it takes to look at an entry, in bytes */
 };
 
 /* RFC 3986, 2.3: means the same wherever it stands in a URL. */
@@ -78,53 +70,19 @@ static const struct schema_entry *next_lacking(const struct schema_merge *m, con
     return NULL;
 }
 
-bool schema_merge_adds(const struct schema_merge *m)
+bool schema_merge_adds(const struct schema_merge *m, size_t most)
 {
     for (size_t o = 0; o < m->n_others; o++) {
-        size_t i = 0, b = 0;
+        const struct schema_index *other = m->others[o];
+        size_t n = schema_index_count(other) + schema_index_count(m->base), i = 0, b = 0;
 
-        if (m->others[o] != m->base && next_lacking(m, m->others[o], &i, &b) != NULL)
+        if (schema_index_digest(other) == schema_index_digest(m->base))
+            continue;
+        if (n > most || next_lacking(m, other, &i, &b) != NULL)
             return true;
+        most -= n;
     }
     return false;
-}
-
-static void keep(struct additions *a, const struct schema_entry *e, size_t server)
-{
-    if (a->n == a->room) {
-        size_t room = a->room == 0 ? 64 : 2 * a->room;
-        struct addition *grown = mem_realloc(a->at, room * sizeof(*grown));
-
-        a->failed = a->failed || grown == NULL;
-        if (grown == NULL)
-            return;
-        a->at = grown;
-        a->room = room;
-    }
-    a->at[a->n++] = (struct addition){e, server};
-}
-
-static int by_path_and_server(const void *a, const void *b)
-{
-    const struct addition *x = a, *y = b;
-    int d = slice_cmp(x->entry->path, y->entry->path);
-
-    if (d != 0 || x->server == y->server)
-        return d;
-    return x->server < y->server ? -1 : 1;
-}
-
-/* In order of path; of those that several have, the first server's. */
-static void sort_out(struct additions *a)
-{
-    size_t kept = 0;
-
-    if (a->n > 0)
-        qsort(a->at, a->n, sizeof(*a->at), by_path_and_server);
-    for (size_t i = 0; i < a->n; i++)
-        if (kept == 0 || !slice_eq(a->at[kept - 1].entry->path, a->at[i].entry->path))
-            a->at[kept++] = a->at[i];
-    a->n = kept;
 }
 
 static void put_text(struct buf *out, struct slice text)
@@ -134,19 +92,18 @@ static void put_text(struct buf *out, struct slice text)
     buf_append_char(out, '"');
 }
 
-static void put_key(struct buf *out, struct slice path, bool *first)
+static void put_key(struct buf *out, struct slice path, bool more)
 {
-    if (!*first)
+    if (more)
         buf_append_char(out, ',');
-    *first = false;
     put_text(out, path);
     buf_append_str(out, ":{\"serverRelativeURL\":\"");
 }
 
 /* Its URL is ours: a peer does not say where clients go. */
-static void put_added(struct buf *out, const struct schema_entry *e, bool *first)
+static void put_added(struct buf *out, const struct schema_entry *e, bool more)
 {
-    put_key(out, e->path, first);
+    put_key(out, e->path, more);
     buf_append_str(out, "/openapi/v3/");
     buf_append(out, e->path);
     buf_append_str(out, "?hash=");
@@ -154,41 +111,119 @@ static void put_added(struct buf *out, const struct schema_entry *e, bool *first
     buf_append_str(out, "\"}");
 }
 
-static void put_own(struct buf *out, const struct schema_entry *e, bool *first)
+static void put_own(struct buf *out, const struct schema_entry *e, bool more)
 {
-    put_key(out, e->path, first);
+    put_key(out, e->path, more);
     buf_append_json(out, e->url);
     buf_append_str(out, "\"}");
 }
 
-bool schema_merge_write(const struct schema_merge *m, struct buf *out)
+/* ---- step by step ---- */
+
+struct schema_merger {
+    struct schema_merge m;
+    size_t base;      /* the next of its entries */
+    size_t *next;     /* of each of the others' */
+    bool began, more; /* `more`: not the first one that is written */
+};
+
+struct schema_merger *schema_merger_new(const struct schema_merge *m)
 {
-    struct additions more = {.failed = false};
-    const struct schema_entry *e;
-    bool first = true, good;
-    size_t a = 0;
+    struct schema_merger *g = mem_zalloc(sizeof(*g));
 
-    for (size_t o = 0; o < m->n_others; o++) {
-        size_t i = 0, b = 0;
+    if (g == NULL)
+        return NULL;
+    g->m = *m;
+    g->next = mem_array(m->n_others + 1, sizeof(*g->next));
+    if (g->next == NULL) {
+        schema_merger_free(g);
+        return NULL;
+    }
+    /* Whoever says the very same adds nothing. */
+    for (size_t o = 0; o < m->n_others; o++)
+        if (schema_index_digest(m->others[o]) == schema_index_digest(m->base))
+            g->next[o] = schema_index_count(m->others[o]);
+    return g;
+}
 
-        while (m->others[o] != m->base && (e = next_lacking(m, m->others[o], &i, &b)) != NULL)
-            keep(&more, e, o);
+void schema_merger_free(struct schema_merger *g)
+{
+    if (g == NULL)
+        return;
+    mem_free(g->next);
+    mem_free(g);
+}
+
+static const struct schema_entry *entry_at(const struct schema_index *x, size_t i)
+{
+    return i < schema_index_count(x) ? schema_index_at(x, i) : NULL;
+}
+
+/* The least path that is still to come. NULL: there is none. */
+static const struct schema_entry *least(const struct schema_merger *g)
+{
+    const struct schema_entry *found = entry_at(g->m.base, g->base);
+
+    for (size_t o = 0; o < g->m.n_others; o++) {
+        const struct schema_entry *e = entry_at(g->m.others[o], g->next[o]);
+
+        if (e != NULL && (found == NULL || slice_cmp(e->path, found->path) < 0))
+            found = e;
     }
-    sort_out(&more);
-    buf_append_str(out, "{\"paths\":{");
-    for (size_t b = 0; b < schema_index_count(m->base); b++) {
-        e = schema_index_at(m->base, b);
-        while (a < more.n && slice_cmp(more.at[a].entry->path, e->path) < 0)
-            put_added(out, more.at[a++].entry, &first);
-        if (a < more.n && slice_eq(more.at[a].entry->path, e->path))
-            put_added(out, more.at[a++].entry, &first);
-        else
-            put_own(out, e, &first);
+    return found;
+}
+
+/* All are passed by whose path this is. Returns what is written for it; *own: it is the base's. NULL: nothing is. */
+static const struct schema_entry *choose(struct schema_merger *g, struct slice path, bool *own)
+{
+    const struct schema_entry *mine = entry_at(g->m.base, g->base), *found = NULL;
+
+    if (mine != NULL && !slice_eq(mine->path, path))
+        mine = NULL;
+    g->base += mine != NULL;
+    for (size_t o = 0; o < g->m.n_others; o++) {
+        const struct schema_entry *e = entry_at(g->m.others[o], g->next[o]);
+
+        if (e == NULL || !slice_eq(e->path, path))
+            continue;
+        g->next[o]++;
+        if (found == NULL && (mine == NULL || is_outdone(&g->m, g->m.others[o], path)) &&
+            may_come_from_others(&g->m, e))
+            found = e;
     }
-    while (a < more.n)
-        put_added(out, more.at[a++].entry, &first);
-    buf_append_str(out, "}}");
-    good = !more.failed && !out->failed;
-    mem_free(more.at);
-    return good;
+    *own = found == NULL;
+    return found == NULL ? mine : found;
+}
+
+/* False: nothing is left. */
+static bool merge_one(struct schema_merger *g, struct buf *out)
+{
+    const struct schema_entry *e = least(g);
+    bool own;
+
+    if (e == NULL)
+        return false;
+    e = choose(g, e->path, &own);
+    if (e == NULL)
+        return true;
+    if (own)
+        put_own(out, e, g->more);
+    else
+        put_added(out, e, g->more);
+    g->more = true;
+    return true;
+}
+
+enum step schema_merger_step(struct schema_merger *g, struct buf *out)
+{
+    if (!g->began)
+        buf_append_str(out, "{\"paths\":{");
+    g->began = true;
+    for (size_t cost = 0, before = buf_len(out); cost + buf_len(out) - before < STEP_BYTES && !out->failed;
+         cost += (g->m.n_others + 1) * ENTRY_COST)
+        if (!merge_one(g, out)) {
+            buf_append_str(out, "}}");
+            return out->failed ? STEP_FAILED : STEP_DONE;
+        }
+    return out->failed ? STEP_FAILED : STEP_MORE;
 }

@@ -21,9 +21,16 @@ struct schema_merge {
     void *arg;
 };
 
-/* Whether anything is added to the base. */
-bool schema_merge_adds(const struct schema_merge *m);
-/* False when out of memory, or over the buffer's ceiling. */
-MEM_CHECK bool schema_merge_write(const struct schema_merge *m, struct buf *out);
+/* Whether anything is added to the base. True as well if that cannot be said without looking at more than `most`
+ * entries. */
+bool schema_merge_adds(const struct schema_merge *m, size_t most);
+
+/* Writes it in steps, since much takes longer than a turn of the loop may. What `m` points to must stay. NULL when out
+ * of memory. */
+struct schema_merger;
+MEM_CHECK struct schema_merger *schema_merger_new(const struct schema_merge *m);
+/* Appends what comes next. FAILED: out of memory, or over the buffer's ceiling. */
+enum step schema_merger_step(struct schema_merger *g, struct buf *out);
+void schema_merger_free(struct schema_merger *g); /* NULL is fine */
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "proxy/heal.h"
 
-#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "http/etag.h"
 #include "http/negotiate.h"
 #include "kube/legacy_heal.h"
-#include "kube/schema_merge.h"
+#include "kube/schema_complete.h"
 #include "kube/status.h"
 #include "kube/surface.h"
 #include "proxy/decide.h"
@@ -16,6 +15,11 @@
 #include "proxy/judge.h"
 #include "proxy/relay.h"
 #include "proxy/rewrite.h"
+
+enum {
+    LOOK_SCHEMAS = 2000,        /* in one go: 1 ms */
+    HOLD_UNANNOUNCED = 2 << 20, /* of an answer that does not say how long it is: less than may wait for a client */
+};
 
 struct heal {
     struct surface about;
@@ -126,14 +130,13 @@ static void add_schemas(struct schema_merge *m, const struct schema_index **othe
         others[m->n_others++] = x;
 }
 
-/* The indexes of everybody but `base`, whose own is taken. The array lives in the exchange's arena. */
-static bool gather_schemas(const struct job *j, const struct schema_index *base, struct schema_merge *m)
+/* The indexes of everybody, those who say the same once. The array lives in the exchange's arena. */
+static bool gather_schemas(const struct job *j, struct schema_merge *m)
 {
     size_t n = served_n_peers(j->served);
     const struct schema_index **others = arena_alloc(exchange_arena(j->x), (n + 1) * sizeof(*others));
 
-    *m = (struct schema_merge){
-        .base = base, .others = others, .excluded = is_excluded, .outdone = is_outdone, .arg = j->served};
+    *m = (struct schema_merge){.others = others, .excluded = is_excluded, .outdone = is_outdone, .arg = j->served};
     if (others == NULL)
         return false;
     add_schemas(m, others, served_local_schemas(j->served));
@@ -147,12 +150,15 @@ static bool gather_schemas(const struct job *j, const struct schema_index *base,
     return true;
 }
 
+/* Of many it is not known before they are merged, in steps. */
 static bool lacks_schemas(const struct job *j)
 {
-    const struct schema_index *local = served_local_schemas(j->served);
     struct schema_merge m;
 
-    return local != NULL && gather_schemas(j, local, &m) && schema_merge_adds(&m);
+    if (served_local_schemas(j->served) == NULL || !gather_schemas(j, &m))
+        return false;
+    m.base = served_local_schemas(j->served);
+    return schema_merge_adds(&m, LOOK_SCHEMAS);
 }
 
 /* A client that wants protobuf takes JSON as well, if it is client-go. Of one that does not nothing is completed. */
@@ -177,16 +183,6 @@ static bool may_complete(const struct job *j, struct heal *h, bool away)
 
 /* ---- the answer, completed ---- */
 
-static enum legacy_heal complete_schemas(const struct job *j, struct buf *out)
-{
-    struct schema_index *base = schema_index_parse(buf_slice(&j->kept));
-    struct schema_merge m;
-    bool good = base != NULL && gather_schemas(j, base, &m) && schema_merge_write(&m, out);
-
-    schema_index_unref(base);
-    return good ? LEGACY_HEALED : LEGACY_FAILED;
-}
-
 static enum legacy_heal complete(const struct job *j, struct buf *out)
 {
     const struct heal *h = j->heal;
@@ -199,8 +195,7 @@ static enum legacy_heal complete(const struct job *j, struct buf *out)
         return legacy_heal_group(said, disco_doc_group(h->merged, h->about.group), out);
     case SURFACE_RESOURCES:
         return legacy_heal_resources(said, disco_doc_version(h->merged, h->about.group, h->about.version), out);
-    case SURFACE_SCHEMAS:
-        return complete_schemas(j, out);
+    case SURFACE_SCHEMAS: /* complete_schemas() */
     case SURFACE_CORE:
     case SURFACE_NONE:
         break;
@@ -236,18 +231,13 @@ static bool make_head(struct job *j, struct slice etag, struct http_head *out)
            (etag.n == 0 || http_head_add_id(out, a, HTTP_ETAG, etag));
 }
 
-/* As kube-openapi's: of the bytes. Only the index of schemas has one. */
-static bool make_etag(const struct job *j, char text[ETAG_BYTES])
+/*
+ * Of what is wanted: somebody has it. So it is completed, or else 503, but never relayed, and what its body says does
+ * not matter.
+ */
+static bool is_false_404(const struct http_head *head)
 {
-    unsigned char digest[HASH_SHA512_BYTES];
-
-    text[0] = '\0';
-    if (j->heal->about.kind != SURFACE_SCHEMAS)
-        return true;
-    if (!hash_sha512(j->document, digest))
-        return false;
-    etag_from_sha512(digest, text);
-    return true;
+    return head->status == 404;
 }
 
 static size_t most_held(const struct heal *h)
@@ -255,7 +245,32 @@ static size_t most_held(const struct heal *h)
     return h->about.kind == SURFACE_SCHEMAS ? LIMIT_SCHEMA_INDEX_BYTES : LIMIT_HEALED_BYTES;
 }
 
-/* Parsing, merging, writing, a digest: a share of the turn, of which others have theirs. */
+/* What turns out to be longer than may be held is let go at once. */
+static bool fits(const struct heal *h, struct http_body body)
+{
+    return body.kind != HTTP_BODY_LENGTH || body.length <= most_held(h);
+}
+
+/* Room for all of it where that is known, so that it is not found out in the middle that there is none. */
+static bool hold(struct job *j, const struct http_head *head, struct http_body body)
+{
+    size_t most = most_held(j->heal);
+
+    if (body.kind != HTTP_BODY_LENGTH && most > HOLD_UNANNOUNCED)
+        most = HOLD_UNANNOUNCED;
+    buf_init(&j->kept, most);
+    buf_charge(&j->kept, arena_quota(exchange_arena(j->x)));
+    if (!is_false_404(head) && body.kind == HTTP_BODY_LENGTH && body.length > 0 &&
+        buf_reserve(&j->kept, body.length) == NULL) {
+        buf_release(&j->kept);
+        return false;
+    }
+    j->heal->head = head;
+    j->heal->body = body;
+    return true;
+}
+
+/* Parsing, merging, writing: a share of the turn, of which others have theirs. */
 static enum step complete_it(void *arg)
 {
     struct job *j = arg;
@@ -264,9 +279,25 @@ static enum step complete_it(void *arg)
     buf_init(&out, 2 * most_held(j->heal));
     j->heal->result = complete(j, &out);
     j->document = j->heal->result == LEGACY_HEALED ? arena_copy(exchange_arena(j->x), buf_slice(&out)) : SLICE_NONE;
-    if (j->document.p != NULL && !make_etag(j, j->heal->etag))
-        j->document = SLICE_NONE;
     buf_free(&out);
+    return STEP_DONE;
+}
+
+/* The tag is as kube-openapi's: of the bytes. Only the index of schemas has one. */
+static enum step complete_schemas(void *arg)
+{
+    struct job *j = arg;
+    unsigned char digest[HASH_SHA512_BYTES];
+    enum step s = schema_completion_step(j->schemas);
+
+    if (s == STEP_FAILED)
+        j->heal->result = LEGACY_FAILED;
+    if (s != STEP_DONE)
+        return s;
+    j->heal->result = LEGACY_HEALED;
+    j->document = schema_completion_text(j->schemas);
+    schema_completion_sha512(j->schemas, digest);
+    etag_from_sha512(digest, j->heal->etag);
     return STEP_DONE;
 }
 
@@ -316,6 +347,23 @@ static bool let_go(struct job *j)
         return false;
     buf_release(&j->kept);
     return true;
+}
+
+/* The same when all of it is there: piece by piece, for it may be more than may wait for the client at once. */
+static void relay_whole(struct job *j)
+{
+    struct rewrite_origin from = {.served_by = j->peer != NULL ? j->peer->id : NULL};
+    const struct http_head *head = j->heal->head;
+    struct http_head out;
+
+    request_summary_note_answer(&j->summary, head);
+    j->document = buf_slice(&j->kept);
+    if (is_for_head(j))
+        relay_head_only(j, head);
+    else if (rewrite_response(head, &from, exchange_arena(j->x), &out))
+        deliver(j, &out, (struct http_body){HTTP_BODY_LENGTH, j->document.n});
+    else
+        job_refuse(j, 503, STATUS_NO_MEMORY);
 }
 
 static bool is_about_one(const struct heal *h)
@@ -386,15 +434,6 @@ static bool is_wanted(const struct job *j, const struct http_head *head)
            (head->status == 200 || (head->status == 404 && is_about_one(h)));
 }
 
-/*
- * Of what is wanted: somebody has it. So it is completed, or else 503, but never relayed, and what its body says does
- * not matter.
- */
-static bool is_false_404(const struct http_head *head)
-{
-    return head->status == 404;
-}
-
 /* Others have what the answering server lacks. */
 static bool is_elsewhere(const struct job *j)
 {
@@ -432,18 +471,13 @@ static bool on_head(struct job *j, const struct http_head *head, struct http_bod
     j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
     if (head->status == 404 && is_about_one(h) && denied(j, head))
         return false;
-    if (is_wanted(j, head) && (is_false_404(head) || body.kind != HTTP_BODY_LENGTH || body.length <= most_held(h))) {
-        h->head = head;
-        h->body = body;
-        buf_init(&j->kept, most_held(h));
-        buf_charge(&j->kept, arena_quota(exchange_arena(j->x)));
-    } else if (is_for_head(j)) {
+    if (is_wanted(j, head) && (is_false_404(head) || fits(h, body)) && hold(j, head, body))
+        return true;
+    if (is_for_head(j)) {
         relay_head_only(j, head);
         return false;
-    } else {
-        return relay_head(j, head, body);
     }
-    return true;
+    return relay_head(j, head, body);
 }
 
 static void on_body(struct job *j, struct slice data)
@@ -461,6 +495,10 @@ static void completed(void *arg, bool done)
     struct job *j = arg;
 
     (void)done;
+    if (j->heal->result != LEGACY_HEALED) {
+        schema_completion_free(j->schemas);
+        j->schemas = NULL;
+    }
     if (j->heal->result == LEGACY_FAILED)
         log_v(3, "Discovery of the server relayed without what others have", LS("path", j->info.path),
               LU("bytes", buf_len(&j->kept)));
@@ -468,8 +506,8 @@ static void completed(void *arg, bool done)
         answer(j);
     else if (is_false_404(j->heal->head))
         job_refuse(j, 503, STATUS_NO_MEMORY);
-    else if (let_go(j))
-        relay_end(j, NULL);
+    else
+        relay_whole(j);
 }
 
 /* The request to the server is over, and with it the head that it has given. */
@@ -489,13 +527,29 @@ static bool is_relayed_with(const struct heal *h, const struct http_head *traile
     return h->head == NULL || (trailers != NULL && trailers->n_fields > 0 && !is_false_404(h->head));
 }
 
+static void start_completing(struct job *j)
+{
+    bool schemas = j->heal->about.kind == SURFACE_SCHEMAS;
+    struct schema_merge m;
+
+    if (schemas && gather_schemas(j, &m))
+        j->schemas =
+            schema_completion_new(buf_slice(&j->kept), &m, 2 * most_held(j->heal), arena_quota(exchange_arena(j->x)));
+    if (!schemas || j->schemas != NULL) {
+        work_start(&j->proxy->work, &j->work, schemas ? complete_schemas : complete_it, completed, j);
+    } else {
+        j->heal->result = LEGACY_FAILED;
+        completed(j, false);
+    }
+}
+
 static void on_end(struct job *j, const struct http_head *trailers)
 {
     if (is_relayed_with(j->heal, trailers)) {
         if (j->heal->head == NULL || let_go(j))
             relay_end(j, trailers);
     } else if (keep_head(j)) {
-        work_start(&j->proxy->work, &j->work, complete_it, completed, j);
+        start_completing(j);
     } else {
         job_refuse(j, 503, STATUS_NO_MEMORY);
     }

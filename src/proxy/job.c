@@ -5,6 +5,7 @@
 #include "back/retry.h"
 #include "base/clock.h"
 #include "base/state.h"
+#include "kube/schema_complete.h"
 #include "kube/status.h"
 #include "proxy/askers.h"
 #include "proxy/disco_pretty.h"
@@ -159,6 +160,7 @@ static void settle(struct job *j, const char *why)
         list_remove(&j->proxy->long_running, &j->node);
     buf_free(&j->kept);
     work_cancel(&j->proxy->work, &j->work);
+    schema_completion_free(j->schemas);
     disco_pretty_free(j->pretty);
     served_unref(j->served);
     proxy_config_unref(j->config);

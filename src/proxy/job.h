@@ -22,7 +22,6 @@
 #include "proxy/route.h"
 #include "proxy/traffic.h"
 
-struct loop;
 struct proxy;
 
 enum job_state {
@@ -86,9 +85,10 @@ struct job {
     const struct served_peer *judge;   /* the peer asked now; NULL: the local server */
     const struct http_field *filtered; /* fields that the local server's filters put on every answer */
     size_t n_filtered;
-    struct work work;            /* long work on a document: completing it, indenting it */
-    struct heal *heal;           /* an answer that is being completed (heal.c) */
-    struct disco_pretty *pretty; /* instead of `document`: made while it is sent; owned */
+    struct work work;                  /* long work on a document: completing it, indenting it */
+    struct heal *heal;                 /* an answer that is being completed (heal.c) */
+    struct schema_completion *schemas; /* of an index: what `document` is in; owned */
+    struct disco_pretty *pretty;       /* instead of `document`: made while it is sent; owned */
 
     struct request_summary summary;
     enum insight_kind insight;

@@ -87,6 +87,7 @@ func (f *fault) answer(w http.ResponseWriter, r *http.Request) {
 		if f.Type != "" {
 			w.Header().Set("Content-Type", f.Type)
 		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(f.Body)))
 		w.WriteHeader(code)
 		io.WriteString(w, f.Body)
 		return

@@ -3,6 +3,7 @@
 """/openapi/v3: the index of all servers, and each document from one that has it."""
 
 import hashlib
+import json
 
 import fixture
 from fixture import check, equal, until
@@ -17,7 +18,7 @@ BOB = {"Authorization": "Bearer token-root"}
 
 
 def setup():
-    world = fixture.World(servers={n: {"extra": rows} for n, rows in EXTRA.items()}, options={"discovery-authz-ttl": "0s"}).start()
+    world = fixture.World(servers={n: {"extra": rows} for n, rows in EXTRA.items()}, options={"discovery-authz-ttl": "0s", "discovery-refresh-interval": "2s"}).start()
     until(lambda: NEW in paths(world) and "apis/old.example.io/v1" in paths(world, "b"), "the indexes to be read")
     return world
 
@@ -161,6 +162,39 @@ def test_alike(world):
     world.sim.restart_server("a", profile="v1.34", extra=EXTRA["b"])
     until(lambda: NEW in paths(world, direct=True) and world.ask("GET", INDEX).body == index(world, direct=True).body, "the same")
     equal(index(world).header("ETag"), index(world, direct=True).header("ETag"), "the server's own tag")
+
+
+def served_index(world, name, urls):
+    return world.sim.fault("status", server=name, path=INDEX, exact=True, status=200, body=json.dumps({"paths": {p: {"serverRelativeURL": u} for p, u in urls.items()}}),
+                           contentType="application/json")
+
+
+def crds(n, who):
+    return {"apis/crd%05d.example.com/v1" % i: "/openapi/v3/apis/crd%05d.example.com/v1?hash=%s%0127d" % (i, who, i) for i in range(n)}
+
+
+def test_large(world):
+    """20,000 CRDs: merged as few are; over 8 MiB: said in log and status"""
+    proxy = world.proxies["a"]
+    own, other = (dict(paths(world, n, direct=True), **crds(20000, w)) for n, w in (("a", "A"), ("b", "B")))
+    other["apis/only.example.net/v1"] = "/openapi/v3/apis/only.example.net/v1?hash=1"
+    faults = [served_index(world, "a", own), served_index(world, "b", other)]
+    until(lambda: "apis/only.example.net/v1" in paths(world), "a large index to be merged", 60)
+    merged = paths(world)
+    equal(set(merged), set(own) | set(other), "paths")
+    equal({p: merged[p] for p in crds(20000, "A")}, crds(20000, "A"), "hashes of the local server")
+    answer = index(world)
+    equal(list(answer.json()["paths"]), sorted(merged), "in order")
+    equal(answer.header("ETag"), '"%s"' % hashlib.sha512(answer.body).hexdigest().upper(), "ETag")
+    mark = proxy.log_mark()
+    world.sim.heal(faults.pop())
+    faults.append(served_index(world, "b", crds(50000, "B")))
+    proxy.await_log("index of schemas (/openapi/v3) of a server cannot be used", mark)
+    check("b" in fixture.ctl(world, "status")[1].split("cannot be used (it is over 8 MiB): ")[1].splitlines()[0], "said to an operator")
+    for fault in faults:
+        world.sim.heal(fault)
+    until(lambda: "over 8 MiB" not in fixture.ctl(world, "status")[1], "the end of it", 60)
+    until(lambda: set(paths(world)) == set(paths(world, direct=True)) | set(paths(world, "b", direct=True)), "as before", 60)
 
 
 if __name__ == "__main__":

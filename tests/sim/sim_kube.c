@@ -40,6 +40,7 @@ struct kube_server {
     const char *map, *schemas;
     struct list pages; /* printed since the last change */
     uint64_t schemas_unchanged, version_requests;
+    size_t more_schemas;
     bool schemas_untagged, lists_registered;
     uint64_t map_requests;
     uint64_t discovery, not_modified, unmarked;
@@ -372,6 +373,8 @@ static void print_schemas(const struct kube_server *k, struct buf *b)
                    k->schemas);
         before = ",";
     }
+    for (size_t i = 0; i < k->more_schemas; i++)
+        buf_printf(b, ",\"apis/crd%05zu.example.com/v1\":{\"serverRelativeURL\":\"/openapi/v3/x?hash=%0128zu\"}", i, i);
     buf_append_str(b, "}}");
 }
 
@@ -658,6 +661,12 @@ void kube_set_hop_ready(struct kube_server *k, const char *value)
 void kube_set_schemas(struct kube_server *k, const char *hash)
 {
     k->schemas = hash;
+    forget_pages(k);
+}
+
+void kube_add_schemas(struct kube_server *k, size_t n)
+{
+    k->more_schemas = n;
     forget_pages(k);
 }
 

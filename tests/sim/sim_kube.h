@@ -81,7 +81,8 @@ void kube_set_hop_version(struct kube_server *k, const char *value); /* and its 
 void kube_set_hop_ready(struct kube_server *k, const char *value);
 /* The index at /openapi/v3: apps/v1 with this hash (a literal); NULL, as at first: there is none. */
 void kube_set_schemas(struct kube_server *k, const char *hash);
-void kube_untag_schemas(struct kube_server *k); /* without an entity tag from now on, as real servers */
+void kube_add_schemas(struct kube_server *k, size_t n); /* so many of CRDs as well, of 214 bytes each */
+void kube_untag_schemas(struct kube_server *k);         /* without an entity tag from now on, as real servers */
 uint64_t kube_version_requests(const struct kube_server *k);
 uint64_t kube_schemas_unchanged(const struct kube_server *k); /* answers 304 */
 /* What /apis answers instead of a document, as it stands; NULL: the document again. */

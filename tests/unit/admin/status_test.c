@@ -447,6 +447,10 @@ static void test_unread(void)
     s.cluster.never_from_peers = 3;
     in_all_views(&s, "Custom resources and aggregated APIs are Stale in discovery");
     s.cluster.custom_stale = false;
+    s.cluster.servers[1].schemas_unusable = "it is over 8 MiB";
+    in_all_views(&s, "/openapi/v3 is not merged with these, whose index of schemas cannot be used (it is over 8 MiB): "
+                     "cp-b");
+    s.cluster.servers[1].schemas_unusable = NULL;
     s.cluster.uneven.gvs = 20;
     s.cluster.servers[1].discovery_ms = 1000;
     s.cluster.skewed_ms = UINT64_MAX;

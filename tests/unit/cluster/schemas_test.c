@@ -2,6 +2,7 @@
 /* Schemas are read with discovery, conditionally, and what is known of them stays true. */
 #include "cluster/schemas.h"
 
+#include "cluster/cluster_view.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -121,11 +122,63 @@ static void untagged(void)
     world_end(&w);
 }
 
+static const char *unusable(struct world *w, size_t server)
+{
+    struct cluster_view v;
+    const char *why;
+
+    if (!cluster_view_take(w->cluster, &v))
+        tap_bail("no memory for the view");
+    why = v.servers[server].schemas_unusable;
+    cluster_view_free(&v);
+    return why == NULL ? "-" : why;
+}
+
+/* Some 4 MB of CRDs are read, like any other; what is more than that, or makes no sense, is said, and the last counts.
+ */
+static void large(void)
+{
+    struct world w;
+    struct kube_server *b;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    kube_set_schemas(w.local, "A");
+    kube_set_schemas(b, "B");
+    kube_add_schemas(w.local, 20000);
+    kube_add_schemas(b, 20001);
+    kube_untag_schemas(b);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "large: ready");
+    sim_run_ms(w.loop, 2000);
+    ok(skewed(&w), "large: both indexes are read");
+    is_u64(schema_index_count(world_peer_of(&w, b)->schemas), 20001 + 1, "large: whole");
+    is_str(unusable(&w, 1), "-", "large: nothing to say");
+    kube_add_schemas(b, 50000);
+    sim_run_ms(w.loop, INTERVAL_MS);
+    is_str(unusable(&w, 1), "it is over 8 MiB", "too large: said");
+    is_u64(schema_index_count(world_peer_of(&w, b)->schemas), 20001 + 1, "too large: the last one counts");
+    kube_set_schemas(b, "\"");
+    kube_add_schemas(b, 10);
+    sim_run_ms(w.loop, INTERVAL_MS);
+    is_str(unusable(&w, 1), "it is not understood", "not understood: said");
+    kube_set_schemas(b, "A");
+    kube_add_schemas(b, 20000);
+    sim_run_ms(w.loop, INTERVAL_MS);
+    is_str(unusable(&w, 1), "-", "as before: no longer said");
+    ok(!skewed(&w), "as before: read");
+    kube_set_schemas(b, NULL);
+    sim_run_ms(w.loop, INTERVAL_MS);
+    is_str(unusable(&w, 1), "-", "none: not needed");
+    world_end(&w);
+}
+
 int main(void)
 {
     differ();
     untagged();
     replaced();
     without_version();
+    large();
     return tap_end();
 }

@@ -52,6 +52,16 @@ static void test_index(void)
     is_u64(hash_of(NULL, "", "v1").n, 0, "nothing is known of nothing");
 }
 
+/* Of so many group/versions, in the order that the stride makes. */
+static void put_many(struct buf *b, unsigned n, unsigned stride)
+{
+    buf_init(b, 8 << 20);
+    buf_append_str(b, "{\"paths\":{");
+    for (unsigned i = 0; i < n; i++)
+        buf_printf(b, "%s" ITEM("apis/g%05u/v1", "/x?hash=1"), i == 0 ? "" : ",", (unsigned)((uint64_t)i * stride % n));
+    buf_append_str(b, "}}");
+}
+
 static void test_refused(void)
 {
     static const char *const rows[] = {"",
@@ -70,13 +80,57 @@ static void test_refused(void)
     x = schema_index_parse(SLICE_LIT("{\"paths\":{}}"));
     ok(x != NULL && schema_index_count(x) == 0, "an empty one is one");
     schema_index_unref(x);
-    buf_init(&b, 4 << 20);
-    buf_append_str(&b, "{\"paths\":{");
-    for (unsigned i = 0; i <= LIMIT_SCHEMAS; i++)
-        buf_printf(&b, "%s" ITEM("apis/g%u/v1", "/x?hash=1"), i == 0 ? "" : ",", i);
-    buf_append_str(&b, "}}");
+    put_many(&b, LIMIT_SCHEMAS + 1, 1);
     ok(schema_index_parse(buf_slice(&b)) == NULL, "more than %d", LIMIT_SCHEMAS);
     buf_free(&b);
+    buf_init(&b, 4 << 20);
+    buf_append_str(&b, "{\"other\":\"");
+    for (unsigned i = 0; i < 300 << 10; i++)
+        buf_append_char(&b, 'x');
+    buf_append_str(&b, "\",\"paths\":{}}");
+    ok(schema_index_parse(buf_slice(&b)) == NULL, "a part that would take too long");
+    buf_free(&b);
+}
+
+/* In any order, as long as each is read in steps; the first of those for one path counts. */
+static void test_many(void)
+{
+    static const unsigned strides[] = {1, 7919, 30000 - 1};
+
+    for (size_t i = 0; i < ROWS(strides); i++) {
+        struct schema_index *x = NULL;
+        struct schema_reader *r;
+        struct quota quota;
+        unsigned steps = 0, ordered = 1;
+        struct buf b;
+
+        put_many(&b, 30000, strides[i]);
+        quota_init(&quota, NULL, 0);
+        r = schema_reader_new(buf_slice(&b), &quota);
+        while (r != NULL && schema_reader_step(r, &x) == STEP_MORE)
+            steps++;
+        schema_reader_free(r);
+        buf_free(&b);
+        is_u64(schema_index_count(x), 30000, "all of many, stride %u", strides[i]);
+        for (size_t k = 1; k < schema_index_count(x); k++)
+            ordered += slice_cmp(schema_index_at(x, k - 1)->path, schema_index_at(x, k)->path) < 0;
+        is_u64(ordered, 30000, "in order");
+        ok(steps > 20, "in %u steps", steps);
+        ok(quota.held > 2 << 20, "%zu bytes are charged", quota.held);
+        is_slice(hash_of(x, "g29999", "v1"), "1", "found");
+        schema_index_unref(x);
+        is_u64(quota.held, 0, "and given back");
+    }
+}
+
+static void test_twice(void)
+{
+    struct schema_index *x = schema_index_parse(SLICE_LIT("{\"paths\":{" ITEM("apis/b/v1", "/x?hash=1") "," ITEM(
+        "apis/a/v1", "/x?hash=2") "," ITEM("apis/b/v1", "/x?hash=3") "}}"));
+
+    is_u64(schema_index_count(x), 2, "one of each path");
+    is_slice(hash_of(x, "b", "v1"), "1", "the first one");
+    schema_index_unref(x);
 }
 
 static void test_memory(void)
@@ -103,6 +157,8 @@ int main(void)
 {
     test_index();
     test_refused();
+    test_many();
+    test_twice();
     test_memory();
     return tap_end();
 }
