@@ -38,6 +38,7 @@ struct scene {
     bool connected; /* the five above are there */
 
     bool local_answers;
+    bool held_back; /* the process uses certificate files as they were before, not those that are there */
     bool unready;   /* it answers, and its /readyz is not good */
     bool believed;  /* the local server takes us for whom we say */
     bool mistaken;  /* the local server is somebody else than we take it for */

@@ -121,11 +121,17 @@ static void check_allowed_name(struct scene *s)
                           name);
             return;
         }
-    findings_wrong(s->f, "certificates-allowed-name",
-                   "add it, as kube-apiserver's --requestheader-allowed-names has it",
-                   "requestheader-allowed-names does not have %s, the name of proxy-client-cert-file: peers configured "
-                   "likewise do not believe this proxy",
-                   name);
+    if (s->held_back) /* whose pair that is nobody knows: not to be allowed for being there */
+        findings_wrong(s->f, "certificates-allowed-name", "put the front proxy's pair of before back",
+                       "requestheader-allowed-names does not have %s, the name of the pair in the file "
+                       "(proxy-client-cert-file), which the process does not use",
+                       name);
+    else
+        findings_wrong(s->f, "certificates-allowed-name",
+                       "add it, as kube-apiserver's --requestheader-allowed-names has it",
+                       "requestheader-allowed-names does not have %s, the name of proxy-client-cert-file: peers "
+                       "configured likewise do not believe this proxy",
+                       name);
 }
 
 static bool is_one(const struct listen_address *a)

@@ -241,7 +241,8 @@ static void judge_refusals(struct scene *s)
     if (reload[0] != '\0')
         findings_wrong(s->f, "process-reload", "correct it, then mvproxyctl reload",
                        "the last reload was refused, and the configuration before it is in force: %s", reload);
-    if (files[0] != '\0')
+    s->held_back = files[0] != '\0';
+    if (s->held_back)
         findings_wrong(s->f, "process-files", "put files there that fit together; they are read again by themselves",
                        "certificates or keys have changed and cannot be used, so those before are in force: %s", files);
 }

@@ -35,7 +35,11 @@ static const char *remedy_for(const char *failure)
         return "apiserver-ca-file must be the CA of kube-apiserver's --tls-cert-file, and apiserver-tls-server-name "
                "one of "
                "its names";
-    if (has(failure, "efused") || has(failure, "timed out") || has(failure, "nreachable"))
+    if (has(failure, "timed out"))
+        return "if kube-apiserver runs there, it hangs or is overloaded: its log, CPU, memory and disks of this "
+               "machine; "
+               "if it does not, correct apiserver: something drops what is sent there";
+    if (has(failure, "efused") || has(failure, "nreachable"))
         return "start kube-apiserver, or correct apiserver: its --bind-address and --secure-port";
     return "correct apiserver, apiserver-ca-file and apiserver-tls-server-name";
 }
@@ -117,11 +121,23 @@ static const char *to_be_believed(const struct scene *s)
 {
     struct tls_validity v;
 
+    if (s->held_back)
+        return "put the front proxy's pair of before back, which the process still uses; another one must first be "
+               "believed by all API servers";
     if (tls_file_validity(s->config->proxy_client_cert_file, false, &v) && v.not_after <= clock_wall_us() / 1000000)
         return "proxy-client-cert-file has expired: renew it";
     return "its --requestheader-client-ca-file must be the CA of proxy-client-cert-file, its "
            "--requestheader-allowed-names have that name or be empty, and its --requestheader-username-headers have "
            "the first of requestheader-username-headers";
+}
+
+/* Asked with what the files have: the process may use other ones. */
+static const char *front_proxy(const struct scene *s)
+{
+    return s->held_back
+               ? "the front proxy by the pair in the file (proxy-client-cert-file), which the process does not "
+                 "use"
+               : "the front proxy";
 }
 
 static bool ask_review(struct scene *s, const char *version, struct buf *body, struct answer *a)
@@ -212,7 +228,7 @@ static void judge_name(struct scene *s, struct buf *body)
         findings_good(s->f, "local-front-proxy", "it believes the front proxy: asked as %s, it sees %s", name, name);
     else
         findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
-                       "the local API server does not believe the front proxy: asked as %s, it sees %s",
+                       "the local API server does not believe %s: asked as %s, it sees %s", front_proxy(s),
                        s->config->apiserver_user, name);
     json_object_put(o);
 }
@@ -239,8 +255,8 @@ static void judge_identity(struct scene *s, struct buf *body)
         findings_good(s->f, "local-front-proxy", "it believes the front proxy: %s has rights",
                       s->config->apiserver_user);
     else if (!a.ok)
-        findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
-                       "the local API server does not answer the front proxy: %s", a.failure);
+        findings_wrong(s->f, "local-front-proxy", to_be_believed(s), "the local API server does not answer %s: %s",
+                       front_proxy(s), a.failure);
     else if (a.status == 201)
         findings_wrong(s->f, "local-front-proxy",
                        "its --requestheader-username-headers and --requestheader-group-headers must have the first of "
@@ -250,7 +266,7 @@ static void judge_identity(struct scene *s, struct buf *body)
                        s->config->apiserver_user);
     else
         findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
-                       "the local API server does not believe the front proxy: it answers %u", a.status);
+                       "the local API server does not believe %s: it answers %u", front_proxy(s), a.status);
 }
 
 /* ---- of one mind ---- */

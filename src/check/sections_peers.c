@@ -79,19 +79,22 @@ static void widen(struct range *r, unsigned minor)
         r->newest = minor;
 }
 
+static const char *to_answer(const char *failure)
+{
+    if (strstr(failure, "certificate") != NULL)
+        return "its certificate must be of peer-ca-file and valid for kubernetes.default.svc, and what serves there an "
+               "API server of this cluster";
+    if (strstr(failure, "Connection refused") != NULL)
+        return "start its mvproxy (or kube-apiserver, on a node that has none), or correct its address: in peers, or "
+               "peer-advertise-ip there";
+    return "is it up, is the address right, does the network let this machine there, and does its mvproxy accept (at "
+           "max-connections peers wait, too: mvproxyctl status there)?";
+}
+
 static void judge_answer(struct scene *s, const struct served_peer *p, const struct answer *a)
 {
-    static const char trust[] =
-        "its certificate must be of peer-ca-file and valid for kubernetes.default.svc, and what "
-        "serves there an API server of this cluster";
-
     if (!a->ok)
-        findings_wrong(s->f, "peer-reachable",
-                       strstr(a->failure, "certificate") != NULL
-                           ? trust
-                           : "is it up, is the address right, does the network let this machine there, and does its "
-                             "mvproxy accept (at max-connections peers wait, too: mvproxyctl status there)?",
-                       "peer %s: %s", p->host, a->failure);
+        findings_wrong(s->f, "peer-reachable", to_answer(a->failure), "peer %s: %s", p->host, a->failure);
     else if (a->status == 401 || a->status == 403)
         findings_wrong(s->f, "peer-believes",
                        "give each node the same front-proxy CA (requestheader-client-ca-file) and "
@@ -104,8 +107,9 @@ static void judge_answer(struct scene *s, const struct served_peer *p, const str
                        "peer %s at %s answers %u: what serves there does not reach its kube-apiserver", p->host,
                        origin_address(p->origin), a->status);
     else
-        findings_wrong(s->f, "peer-reachable", trust, "peer %s at %s: it answers %u when asked for its version",
-                       p->host, origin_address(p->origin), a->status);
+        findings_wrong(s->f, "peer-reachable", to_answer("certificate"),
+                       "peer %s at %s: it answers %u when asked for its version", p->host, origin_address(p->origin),
+                       a->status);
 }
 
 /* The servers that the running process knows; NULL: it does not say. */
@@ -155,6 +159,25 @@ static void judge_all_told(struct scene *s)
 
     for (size_t i = 0; list != NULL && i < json_object_array_length(list); i++)
         judge_told(s, json_object_array_get_idx(list, i), "");
+}
+
+/* A drain survives reloads, and he who made it may have forgotten it. */
+static void judge_drains(struct scene *s)
+{
+    struct json_object *list = told(s);
+
+    for (size_t i = 0; list != NULL && i < json_object_array_length(list); i++) {
+        struct json_object *one = json_object_array_get_idx(list, i);
+        char remedy[320];
+
+        if (!is_true(one, "drained"))
+            continue;
+        (void)snprintf(remedy, sizeof(remedy), "mvproxyctl undrain %s, when the work there is done",
+                       sections_text(one, "hostname"));
+        findings_warn(s->f, "peer-drained", remedy,
+                      "peer %s is drained: clients' requests go there from here only where nobody else serves them",
+                      sections_text(one, "hostname"));
+    }
 }
 
 static const char *source(const struct scene *s, const struct served_peer *p)
@@ -449,6 +472,7 @@ void section_peers(struct scene *s)
     struct cluster *c;
 
     findings_enter(s->f, CHECK_PEERS);
+    judge_drains(s);
     if (!are_possible(s)) {
         judge_all_told(s);
         return;

@@ -105,8 +105,10 @@ static const char *local_trouble(struct cluster *c, const struct pulse_view *pul
 
     if (answers)
         return "the local kube-apiserver answers /version, but is not ready (its etcd?)";
-    return readiness_state(c->readiness) == READINESS_STARTING ? "the local kube-apiserver is starting"
-                                                               : "the local kube-apiserver does not answer";
+    if (readiness_state(c->readiness) != READINESS_STARTING)
+        return "the local kube-apiserver does not answer";
+    return readiness_served(c->readiness) ? "the local kube-apiserver is not ready"
+                                          : "the local kube-apiserver is starting";
 }
 
 void cluster_local_describe(struct cluster *c, char *text, size_t n)

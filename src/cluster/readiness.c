@@ -22,6 +22,7 @@ struct readiness {
     enum readiness_state state;
     uint64_t since_ms;  /* in this state */
     uint64_t away_ms;   /* since when it is not READY, which may be more than one state */
+    bool served;        /* it has been READY, by its answer, since it was last UNREACHABLE */
     bool loading;       /* what answers has not read yet who may do what, for all we know */
     uint64_t loaded_ms; /* when that ended */
     uint64_t good_ms;   /* since when its /readyz is known to be 200; 0: it is not */
@@ -57,6 +58,7 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
     if (r->state == READINESS_READY)
         r->away_ms = now;
     r->bad_looks = 0;
+    r->served = r->served && s != READINESS_UNREACHABLE;
     r->state = s;
     r->since_ms = now;
     if (s != READINESS_STARTING) /* whoever answers next may be a new process */
@@ -64,7 +66,8 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
     if (s == READINESS_READY)
         log_info("Local API server is ready", LU("afterMilliseconds", now - r->away_ms));
     else
-        log_warning("Local API server is not ready", LT("state", readiness_name(s)), LT("err", why));
+        log_warning("Local API server is not ready", LT("state", readiness_served(r) ? "unready" : readiness_name(s)),
+                    LT("err", why));
     if (r->changed != NULL)
         r->changed(r->arg);
 }
@@ -115,6 +118,12 @@ static void move_unanswered(struct readiness *r, const struct fetch_result *f)
         give_up_some(r);
 }
 
+static void be_ready(struct readiness *r)
+{
+    set_state(r, READINESS_READY, "");
+    r->served = true;
+}
+
 static void ask(struct readiness *r);
 
 static void on_answer(void *arg, const struct fetch_result *f)
@@ -132,7 +141,7 @@ static void on_answer(void *arg, const struct fetch_result *f)
     else if (f->ok && f->head->status >= 500)
         set_state(r, READINESS_STARTING, why_starting(f));
     else if (f->ok && !again)
-        set_state(r, READINESS_READY, "");
+        be_ready(r);
     if (f->ok && f->head->status >= 500)
         set_loading(r, readyz_is_loading(f->body));
     if (was_ready)
@@ -264,7 +273,7 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
     loop_defer_cancel(r->loop, &r->giving_up);
     doubt(r);
     r->bad_looks = 0;
-    r->asked = false;
+    r->asked = r->served = false;
     r->origin = o == NULL ? NULL : origin_ref(o);
     origin_unref(old);
     if (o == NULL) {
@@ -294,6 +303,11 @@ void readiness_lost(struct readiness *r)
 enum readiness_state readiness_state(const struct readiness *r)
 {
     return r->state;
+}
+
+bool readiness_served(const struct readiness *r)
+{
+    return r->served;
 }
 
 bool readiness_was_loading(const struct readiness *r, uint64_t sent_ms)

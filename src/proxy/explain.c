@@ -41,7 +41,7 @@ static const char *reason_of(enum route_row row)
                                 "it does not know is 503.",
         [ROUTE_ROW_NEWEST] =
             "Its schema differs between servers, and skewed-resources: newest sends it to a newer one.",
-        [ROUTE_ROW_LOCAL_FAILOVER] = "The local server does not answer or only starts, and a peer serves it.",
+        [ROUTE_ROW_LOCAL_FAILOVER] = "The local server does not answer or is not ready, and a peer serves it.",
     };
 
     return row < ROUTE_ROWS && sentences[row] != NULL ? sentences[row] : "";
@@ -288,9 +288,9 @@ static const char *why_there(const struct proxy *p, const struct explain_query *
         return "No server is known to serve it, and the local one cannot say so now: live peers are asked, and it is "
                "404 if they deny it.";
     if (r->action == ROUTE_HEAL && r->n_candidates > 0)
-        return "The local server does not answer or only starts, and a live peer answers about discovery and schemas.";
+        return "The local server does not answer or is not ready, and a live peer answers about discovery and schemas.";
     if (r->action == ROUTE_DISCOVERY && r->n_candidates > 0 && !p->config->legacy_discovery)
-        return "The local server does not answer or only starts: who accepts the aggregated form and may read it gets "
+        return "The local server does not answer or is not ready: who accepts the aggregated form and may read it gets "
                "the merged document, and others 503, since legacy-discovery is off.";
     if (r->action == ROUTE_DISCOVERY)
         return "Who accepts the aggregated form and may read it gets the merged document; others get what the local "

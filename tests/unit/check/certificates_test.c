@@ -83,6 +83,7 @@ bool tls_inspect_covers(const char *path, const char *name)
 static const char *const anybody[] = {NULL}, *const others[] = {"x", "y", NULL}, *const us[] = {"x", "front", NULL};
 static const char *const address[] = {"10.0.0.1", NULL};
 static struct buf out;
+static bool held_back;
 
 static struct config usual(void)
 {
@@ -103,7 +104,7 @@ static bool look(const struct config *c)
 {
     const struct check_opts opts = {.before = true, .user = "nobody-of-that-name"};
     struct config copy = *c;
-    struct scene s = {.opts = &opts, .config = &copy, .f = findings_new(), .user = opts.user};
+    struct scene s = {.held_back = held_back, .opts = &opts, .config = &copy, .f = findings_new(), .user = opts.user};
 
     section_certificates(&s);
     buf_reset(&out);
@@ -213,6 +214,14 @@ static void peers_and_names(void)
     c.requestheader_allowed_names = others;
     (void)look(&c);
     ok(has("XX requestheader-allowed-names does not have front, the name of proxy-client-cert-file"), "another name");
+    held_back = true;
+    (void)look(&c);
+    ok(has("XX requestheader-allowed-names does not have front, the name of the pair in the file "
+           "(proxy-client-cert-file), which the process does not use\n    what to do: put the front proxy's pair of "
+           "before back") &&
+           !has("add it"),
+       "of a pair that the process has not taken: not to be allowed: %s", out.p);
+    held_back = false;
     files.common_name = false;
     (void)look(&c);
     ok(!has("requestheader-allowed-names"), "no name");

@@ -310,6 +310,10 @@ static void says(const char *want, const char *name)
 #define UNREACHABLE                                                                                                    \
     "    what to do: is it up, is the address right, does the network let this machine there, and does its mvproxy "   \
     "accept (at max-connections peers wait, too: mvproxyctl status there)?\n"
+#define REFUSED                                                                                                        \
+    "    what to do: start its mvproxy (or kube-apiserver, on a node that has none), or correct its address: in "      \
+    "peers, "                                                                                                          \
+    "or peer-advertise-ip there\n"
 #define TRUST                                                                                                          \
     "    what to do: its certificate must be of peer-ca-file and valid for kubernetes.default.svc, and what serves "   \
     "there an API server of this cluster\n"
@@ -389,7 +393,7 @@ static void each(void)
     begin(peers, PEERS);
     look(&s, open_gates);
     says("peers\nok peer b at 10.0.0.2:6443 (etcd): v1.30.3, its discovery is read\n"
-         "XX peer c: connect: Connection refused\n" UNREACHABLE "XX peer d: certificate refused\n" TRUST
+         "XX peer c: connect: Connection refused\n" REFUSED "XX peer d: certificate refused\n" TRUST
          "XX peer e at 10.0.0.2:6443 does not believe this front proxy: it answers 401\n    what to do: give each node "
          "the same "
          "front-proxy CA (requestheader-client-ca-file) and requestheader-allowed-names\n"
@@ -667,24 +671,29 @@ static void told(void)
 {
 #define ROW(id, more) "{\"id\":\"" id "\",\"hostname\":\"" id "\",\"lastError\":\"cut\"," more "}"
     struct check_opts opts = {
-        .status = json_tokener_parse("{\"servers\":[" ROW("a", "\"failing\":true,\"local\":true") "," ROW(
-            "b", "\"failing\":true") "," ROW("c", "\"failing\":false") "," ROW("d", "\"failing\":true") "]}")};
+        .status = json_tokener_parse(
+            "{\"servers\":[" ROW("a", "\"failing\":true,\"local\":true") "," ROW("b", "\"failing\":true") "," ROW(
+                "c", "\"failing\":false,\"drained\":true") "," ROW("d", "\"failing\":true") "]}")};
     struct peer peers[] = {PEER("b", 200, VERSION("30")), PEER("c", 200, VERSION("30")), PEER("d", 0, "refused")};
     const struct scene s = {.opts = &opts, .believed = true};
+#define DRAINED                                                                                                        \
+    "!! peer c is drained: clients' requests go there from here only where nobody else serves them\n"                  \
+    "    what to do: mvproxyctl undrain c, when the work there is done\n"
 #define REMEDY "\n    what to do: mvproxyctl refresh tries again; mvproxyctl peers shows what comes of it\n"
 
     begin(peers, 3);
     look(&s, open_gates);
-    says("peers\nok peer b at 10.0.0.2:6443 (etcd): v1.30.3, its discovery is read\n"
+    says("peers\n" DRAINED "ok peer b at 10.0.0.2:6443 (etcd): v1.30.3, its discovery is read\n"
          "!! the process cannot read peer b, which this check can read: cut" REMEDY
          "ok peer c at 10.0.0.2:6443 (etcd): v1.30.3, its discovery is read\nXX peer d: refused\n" UNREACHABLE
-         "-- whether the API servers' versions are neighbours: 1 could not be asked\n\n1 wrong, 1 to be looked at, 2 "
+         "-- whether the API servers' versions are neighbours: 1 could not be asked\n\n1 wrong, 2 to be looked at, 2 "
          "well.\n",
          "what differs");
     world.local_away = true;
     look(&s, open_gates);
-    says("peers\n-- not examined: the local API server does not answer\n!! the process cannot read peer b: cut" REMEDY
-         "!! the process cannot read peer d: cut" REMEDY "\n0 wrong, 2 to be looked at, 0 well.\n",
+    says("peers\n" DRAINED
+         "-- not examined: the local API server does not answer\n!! the process cannot read peer b: cut" REMEDY
+         "!! the process cannot read peer d: cut" REMEDY "\n0 wrong, 3 to be looked at, 0 well.\n",
          "without a look of its own");
     json_object_put(opts.status);
 }

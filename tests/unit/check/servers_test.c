@@ -118,7 +118,7 @@ struct block {
     struct check_opts opts;
     const char *hostname;
     unsigned minor;
-    bool no_cert, unbelieved, unready, told;
+    bool no_cert, unbelieved, unready, told, held_back;
 };
 
 static char ca_path[] = "/tmp/servers_test.XXXXXX";
@@ -162,6 +162,7 @@ static void take_setting(struct block *b, char *line)
     b->unbelieved = b->unbelieved || strcmp(value, "unbelieved") == 0;
     b->unready = b->unready || strcmp(value, "unready") == 0;
     b->told = b->told || strcmp(value, "told") == 0;
+    b->held_back = b->held_back || strcmp(value, "held-back") == 0;
     if (strcmp(value, "running") == 0)
         b->opts.status = json_tokener_parse("{}");
 }
@@ -209,6 +210,7 @@ static void look(void (*section)(struct scene *s), struct block *b, struct origi
         s.unready = b->unready;
         s.minor = b->minor;
     }
+    s.held_back = b->held_back;
     s.around.local = local;
     s.around.headers = *user_headers_default();
     s.trust.local_cert = b->no_cert ? NULL : (struct tls_ctx *)(void *)&s; /* that it is there is all that is asked */

@@ -338,14 +338,20 @@ static void etcd_goes(const char *check)
 {
     char reason[192] = "";
     struct world w;
+    struct told t;
 
     start_with(&w, true, true);
     sim_run_ms(w.loop, 5000);
+    listen_to_log(&t);
     kube_fail_check(w.local, check);
     sim_run_ms(w.loop, LOOKED_MS);
+    heard(&t);
     is_state(&w, READINESS_STARTING, "its etcd is away: peers answer");
-    ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)) && strstr(reason, "etcd fails") != NULL,
-       "so it is not ready: %s", reason);
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)) && strstr(reason, "etcd fails") != NULL &&
+           strstr(reason, "starting") == NULL,
+       "so it is not ready, and does not start: %s", reason);
+    ok(strstr(t.text, "is not ready\" state=\"unready\"") != NULL, "nor in the log: %s", t.text);
+    free(t.text);
     is_int(kube_sim(w.local)->given_up, 1, "and what waits there goes elsewhere");
     ok(!was_loading(&w, loop_now_ms(w.loop)), "what it denies is denied: it has read who may do what");
     sim_run_ms(w.loop, 60000);
