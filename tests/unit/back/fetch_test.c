@@ -170,6 +170,12 @@ static void request_text(void)
            "with the Host that it names");
     conn_say(s, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     ok(run_until(k.loop, g.calls > 1) && g.ok, "done");
+    o.method = SLICE_LIT("HEAD");
+    if (fetch_start(k.back, k.loop, &o, on_done, &g) == NULL)
+        tap_bail("no memory");
+    ok(conn_has(s, "\r\n\r\n"), "a HEAD");
+    conn_say(s, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
+    ok(run_until(k.loop, g.calls > 2) && g.ok, "is answered by a head alone");
     got_free(&g);
     kit_close(&k);
 }

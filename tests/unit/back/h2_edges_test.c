@@ -4,6 +4,7 @@
  * different ways, nghttp2 out of memory at one point, and more requests than may wait.
  */
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "back/bearers.h"
@@ -385,6 +386,36 @@ static void bad_answers(void)
     h2_close(&k);
 }
 
+/* A field counts as its name, its value and 32 bytes. */
+static void long_trailers(void)
+{
+    enum { FIELDS = 4, NAME = 3, OVERHEAD = 32, EACH = LIMIT_TRAILER_BYTES / FIELDS - NAME - OVERHEAD };
+    static struct h2_kit k;
+    static char fields[FIELDS * (EACH + 8)], value[EACH + 2];
+
+    h2_open(&k);
+    for (int more = 0; more < 2; more++) {
+        struct h2_conn *s;
+        struct call c;
+        size_t at = 0;
+
+        memset(value, 'v', sizeof(value) - 1);
+        for (int i = 0; i < FIELDS; i++)
+            at += (size_t)snprintf(fields + at, sizeof(fields) - at, "x-%d: %.*s\n", i, EACH + (i == 0 ? more : 0),
+                                   value);
+        h2_call_send(&c, &k, "/x", NULL);
+        s = h2_conn(&k, 0);
+        h2_headers(s, h2_asked(s, (size_t)more)->id, OK_HEAD, false);
+        h2_headers(s, s->asked[more].id, fields, true);
+        ok(call_is(&c, more > 0 ? "head(200) failed: body" : "head(200) end(4)"), "trailers of %d bytes",
+           LIMIT_TRAILER_BYTES + more);
+        if (more > 0)
+            is_str(c.failure_text, "response head is too large", "which says so");
+        call_free(&c);
+    }
+    h2_close(&k);
+}
+
 /* ---- memory ---- */
 
 /* Whatever nghttp2 has no memory for, the connection ends, and those on it are told. */
@@ -514,6 +545,7 @@ int main(void)
     cancelled_while_delivered();
     unsendable();
     bad_answers();
+    long_trailers();
     for (size_t i = 0; i < ROWS(functions); i++)
         nghttp2_without_memory(functions[i]);
     refused_by_nghttp2();

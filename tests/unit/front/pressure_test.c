@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Heads for which there is no room: 429 while clients hold too much, 431 for too many fields. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/limits.h"
+#include "lib/tap.h"
+#include "net/tls_ctx.h"
+#include "unit/front/h2_kit.h"
+#include "unit/net/fixture.h"
+
+enum { PIECE = 64 << 10, HELD = 400 << 10 };
+
+static double refused_429(struct world *w)
+{
+    return world_metric(w, "mvproxy_front_refusals_total", "429");
+}
+
+/* Memory is short from `mark` bytes on, and there is an eighth of the limit beyond it. */
+static void set_mark(struct world *w, size_t mark)
+{
+    w->opts.max_memory = mark / 7 * 8 + 8;
+    front_update(w->front, &w->opts);
+}
+
+/* ---- HTTP/1.1 ---- */
+
+/* An answer that is not read holds so much; who takes part in it is at work, and not ended. */
+static void hold_h1(struct world *w, struct client *c)
+{
+    static char piece[PIECE];
+
+    client_open(w, c);
+    clock_fake(clock_us(), clock_wall_us());
+    client_ask(c, "/x");
+    ok(world_handled(w, w->handled + 1), "one with a long answer");
+    stream_pause(c->s, STREAM_PAUSE_LIMIT);
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    for (unsigned turns = 0; turns < 5000 && !exchange_congested(w->x); turns++) {
+        exchange_body(w->x, slice_of(piece, sizeof(piece)));
+        loop_run_once(w->loop, 0);
+    }
+    /* The kernels take some more of it, now and then. */
+    for (unsigned i = 0; i < 8; i++) {
+        while (w->x != NULL && front_memory(w->front) < HELD)
+            if (!exchange_body(w->x, slice_of(piece, sizeof(piece))))
+                break;
+        world_settle(w);
+    }
+    ok(front_memory(w->front) >= HELD, "which it does not read");
+}
+
+static void expect_too_much(struct world *w, struct client *c, unsigned nth)
+{
+    ok(client_has(c, "clients hold too much memory"), "is told why");
+    ok(strstr(client_take(c), "HTTP/1.1 429 ") != NULL, "with 429");
+    ok(client_ended(c) != CLIENT_OPEN, "and its connection ends");
+    is_double(refused_429(w), nth, "counted");
+    client_close(c, STREAM_CLOSE_NOW);
+    world_settle(w);
+    is_double(world_closed(w, "memory"), nth, "as what it is");
+}
+
+/* Bytes of a head in one piece, which the parser has to copy. */
+static void send_long_head(struct client *c, size_t n)
+{
+    char *text = malloc(n + 1);
+
+    if (text == NULL)
+        tap_bail("out of memory");
+    memset(text, 'v', n);
+    text[n] = '\0';
+    client_send(c, "GET /y HTTP/1.1\r\nHost: h\r\nX-Long: ");
+    client_send(c, text);
+    client_send(c, "\r\n\r\n");
+    free(text);
+}
+
+static void test_h1_short(struct world *w)
+{
+    struct client greedy, whole, half, next, dear;
+    unsigned handled;
+
+    w->opts.max_head_bytes = 1 << 20;
+    world_start(w);
+    client_open(w, &whole);
+    client_open(w, &half);
+    client_open(w, &dear);
+    hold_h1(w, &greedy);
+    handled = w->handled;
+    set_mark(w, front_memory(w->front) - 1000);
+    client_ask(&whole, "/y");
+    expect_too_much(w, &whole, 1);
+    set_mark(w, front_memory(w->front) - 1000);
+    client_send(&half, "GET /y HTTP/1.1\r\nHo");
+    expect_too_much(w, &half, 2);
+    set_mark(w, front_memory(w->front) + (16 << 10));
+    send_long_head(&dear, 200 << 10);
+    expect_too_much(w, &dear, 3);
+    is_u64(w->handled, handled, "none of them reached the proxy");
+    is_int(w->gone, 0, "whose exchange goes on");
+    w->opts.max_memory = 0;
+    front_update(w->front, &w->opts);
+    client_open(w, &next);
+    client_ask(&next, "/sync");
+    ok(client_ends_in(&next, "sync"), "without a limit there is room");
+    clock_real();
+    client_close(&next, STREAM_CLOSE_NOW);
+    client_close(&greedy, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+    is_int(w->gone, 1, "the long answer's exchange, too");
+}
+
+/* The limit may come down when more than it is held already: somebody has to go at once. */
+static void test_h1_limit_comes_down(struct world *w)
+{
+    struct client greedy;
+
+    world_start(w);
+    hold_h1(w, &greedy);
+    w->opts.max_memory = HELD / 2;
+    front_update(w->front, &w->opts);
+    for (unsigned i = 0; i < 50 && front_connections(w->front) > 0; i++) {
+        clock_fake(clock_us() + 100000, clock_wall_us());
+        for (unsigned turns = 0; turns < 10; turns++)
+            loop_run_once(w->loop, 10);
+    }
+    is_u64(front_connections(w->front), 0, "who holds more than a new limit goes");
+    is_double(world_closed(w, "memory"), 1, "counted");
+    is_int(w->gone, 1, "the proxy is told");
+    clock_real();
+    client_close(&greedy, STREAM_CLOSE_NOW);
+}
+
+/* ---- HTTP/2 ---- */
+
+/* The first exchange of the connection holds that much. */
+static void hold_h2(struct kit *k)
+{
+    static char piece[PIECE];
+    struct held *h = &k->held[k->n_held];
+
+    kit_connect(k, false, true);
+    clock_fake(clock_us(), clock_wall_us());
+    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE); /* of the connection alone */
+    kit_get(k, "/x");
+    ok(kit_held(k, k->n_held + 1), "one with a long answer");
+    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    while (front_memory(k->w.front) < HELD)
+        if (!exchange_body(h->x, slice_of(piece, sizeof(piece))))
+            break;
+    kit_settle(k);
+    ok(front_memory(k->w.front) > HELD - (100 << 10), "whose window is small");
+}
+
+static void expect_429(struct kit *k, struct req *r, const char *what)
+{
+    ok(kit_closed(k, r), "%s: over", what);
+    is_int(r->status, 429, "%s: refused", what);
+    ok(kit_has(&r->body, "clients hold too much memory"), "%s: and told why", what);
+}
+
+static void test_h2_short(struct kit *k)
+{
+    struct req *r;
+
+    hold_h2(k);
+    set_mark(&k->w, front_memory(k->w.front) - 1000);
+    r = kit_get(k, "/y");
+    expect_429(k, r, "a head for which memory is short");
+    is_double(refused_429(&k->w), 1, "counted");
+    k->w.opts.max_memory = 0;
+    front_update(k->w.front, &k->w.opts);
+    r = kit_get(k, "/sync");
+    ok(kit_closed(k, r) && r->status == 200, "without a limit there is room on the same connection");
+    is_int(k->held[0].gone, 0, "where the other one goes on");
+    clock_real();
+}
+
+#define V100 "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv"
+#define V1000 V100 V100 V100 V100 V100 V100 V100 V100 V100 V100
+
+/* Where the mark is, from before the head to behind it: what the proxy is given is below, with all that its head takes.
+ */
+static void test_h2_last_field(struct kit *k)
+{
+    enum { STEP = 1 << 10, TO = 40 << 10 };
+    unsigned refused = 0, handled = 0;
+    struct req *r;
+
+    hold_h2(k);
+    for (size_t more = 0; more < TO; more += STEP) {
+        unsigned before = k->n_held;
+        size_t mark = front_memory(k->w.front) + more;
+
+        set_mark(&k->w, mark);
+        r = kit_ask(k, "GET", "/y", "h", "a: " V1000 V1000 V1000 "\nb: " V1000 V1000 V1000 "\n", 0);
+        while (k->n_held == before && r->status == 0 && !r->closed)
+            loop_run_once(k->w.loop, 20);
+        if (k->n_held > before) {
+            handled++;
+            ok(front_memory(k->w.front) < mark + STEP, "given to the proxy below the mark");
+            kit_reply(&k->held[before], 200, "");
+        } else {
+            refused++;
+            is_int(r->status, 429, "refused at the mark");
+        }
+        (void)kit_closed(k, r);
+        kit_settle(k);
+    }
+    ok(refused > 4 && handled > 4, "%u were refused, %u not", refused, handled);
+    clock_real();
+}
+
+enum { CRUMBS = 30, CRUMB = 3000 };
+
+/* A request whose cookie comes in so many equal crumbs, by header compression; nghttp2 would not send as much. */
+static void send_crumbs(struct kit *k, unsigned char id)
+{
+    static const unsigned char request[] = {0x82, 0x87, 0x84, 0x01, 1, 'h'};
+    static const unsigned char cookie[] = {
+        0x40, 6, 'c', 'o', 'o', 'k', 'i', 'e', 0x7f, (CRUMB - 127) % 128 | 128, (CRUMB - 127) / 128};
+    static char value[CRUMB], again[CRUMBS - 1];
+    size_t n = sizeof(request) + sizeof(cookie) + sizeof(value) + sizeof(again);
+    unsigned char head[9] = {0, (unsigned char)(n >> 8), (unsigned char)n, 1, 5, 0, 0, 0, id};
+
+    memset(value, 'v', sizeof(value));
+    memset(again, 0xbe, sizeof(again)); /* the newest entry of the dynamic table */
+    kit_raw(k, head, sizeof(head));
+    kit_raw(k, request, sizeof(request));
+    kit_raw(k, cookie, sizeof(cookie));
+    kit_raw(k, value, sizeof(value));
+    kit_raw(k, again, sizeof(again));
+}
+
+static bool is_refused(void *arg)
+{
+    return refused_429(&((struct kit *)arg)->w) > 0;
+}
+
+/* All crumbs of a cookie have room, and what they make together has none. */
+static void test_h2_cookie(struct kit *k)
+{
+    static const unsigned char get[] = {0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x87, 0x84, 0x01, 1, 'h'};
+    static char piece[PIECE];
+
+    k->w.opts.max_head_bytes = 1 << 20;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, true, false);
+    clock_fake(clock_us(), clock_wall_us());
+    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    kit_raw(k, get, sizeof(get));
+    ok(kit_held(k, 1), "one with a long answer");
+    exchange_respond(k->held[0].x, kit_head(&k->held[0], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    while (front_memory(k->w.front) < HELD && exchange_body(k->held[0].x, slice_of(piece, sizeof(piece))))
+        ;
+    kit_settle(k);
+    set_mark(&k->w, front_memory(k->w.front) + CRUMBS * CRUMB + (40 << 10));
+    send_crumbs(k, 3);
+    ok(kit_until(k, is_refused, k), "a cookie for which there is no room is refused");
+    is_u64(k->n_held, 1, "the proxy has not seen it");
+    k->w.opts.max_memory = 0;
+    front_update(k->w.front, &k->w.opts);
+    send_crumbs(k, 5);
+    ok(kit_held(k, 2), "without a limit it does");
+    is_u64(http_head_find_name(exchange_request(k->held[1].x), SLICE_LIT("cookie"))->value.n, CRUMBS * (CRUMB + 2) - 2,
+           "all of it in one field");
+    is_double(refused_429(&k->w), 1, "counted");
+    clock_real();
+}
+
+/* ---- too many fields ---- */
+
+static struct req *ask_with_fields(struct kit *k, unsigned n)
+{
+    static char fields[600 * 8];
+    size_t at = 0;
+
+    for (unsigned i = 0; i < n; i++)
+        at += (size_t)snprintf(fields + at, sizeof(fields) - at, "x: y\n");
+    return kit_ask(k, "GET", "/sync", "h", fields, 0);
+}
+
+/* What it may send is what an mvproxy may that it is none of. */
+static void fields_of(struct kit *k, const char *who, bool hop, unsigned most)
+{
+    enum { PSEUDO = 4 };
+    struct tls_ctx *server = k->w.opts.tls, *client = k->w.client_tls;
+    struct req *r;
+
+    k->w.opts.tls = hop_server_ctx(true);
+    k->w.opts.max_head_bytes = 1 << 20;
+    k->w.client_tls = hop ? hop_client_ctx(who, true) : client_ctx(who, true);
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, false);
+    r = ask_with_fields(k, most - PSEUDO);
+    ok(kit_closed(k, r), "as many fields as may be");
+    is_int(r->status, 200, "are taken");
+    r = ask_with_fields(k, most - PSEUDO + 1);
+    ok(kit_closed(k, r), "one more");
+    is_int(r->status, 431, "is not");
+    ok(kit_has(&r->body, "too many fields"), "and says so");
+    kit_disconnect(k);
+    ok(world_empty(&k->w), "over");
+    tls_ctx_unref(k->w.opts.tls);
+    tls_ctx_unref(k->w.client_tls);
+    k->w.opts.tls = server;
+    k->w.client_tls = client;
+    front_update(k->w.front, &k->w.opts);
+}
+
+static void test_fields(struct kit *k)
+{
+    fields_of(k, "alice", false, LIMIT_HEAD_FIELDS);
+    fields_of(k, "front-proxy-client", false, LIMIT_HEAD_FIELDS);
+    fields_of(k, "alice", true, LIMIT_HEAD_FIELDS);
+    fields_of(k, "front-proxy-client", true, LIMIT_HOP_FIELDS);
+}
+
+static const struct world_story h1_stories[] = {
+    {"memory is short", test_h1_short},
+    {"the limit comes down", test_h1_limit_comes_down},
+};
+
+static const struct kit_story h2_stories[] = {
+    {"memory is short", test_h2_short},
+    {"with the last field", test_h2_last_field},
+    {"a cookie", test_h2_cookie},
+    {"fields", test_fields},
+};
+
+int main(void)
+{
+    world_run(h1_stories, ROWS(h1_stories));
+    kit_run(h2_stories, ROWS(h2_stories), NULL);
+    return tap_end();
+}
