@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/derive.h"
 
+#include "base/contract.h"
 #include "kube/hostport.h"
 
 #include <arpa/inet.h>
@@ -9,13 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool take_host(struct slice host, uint64_t port, struct derive_address *out, struct err *err)
+/* What hostport_parse() takes for a host has 253 characters at most. */
+static bool take_host(const struct hostport *hp, struct derive_address *out)
 {
-    if (host.n == 0 || host.n >= DERIVE_HOST_BYTES)
-        return err_set(err, "the host is %s: give its name or address", host.n == 0 ? "missing" : "too long");
-    memcpy(out->host, host.p, host.n);
-    out->host[host.n] = '\0';
-    out->port = (unsigned)port;
+    must_hold(hp->host.n < DERIVE_HOST_BYTES);
+    memcpy(out->host, hp->host.p, hp->host.n);
+    out->host[hp->host.n] = '\0';
+    out->port = (unsigned)hp->port;
     return true;
 }
 
@@ -72,7 +73,7 @@ bool derive_host_port(struct slice s, struct derive_address *out, struct err *er
         return false;
     if (!hostport_parse(s, &hp))
         return not_host_port(s, err);
-    return take_host(hp.host, hp.port, out, err);
+    return take_host(&hp, out);
 }
 
 static bool not_authority(struct slice s, struct err *err)
@@ -96,13 +97,13 @@ static bool take_authority(struct slice s, unsigned default_port, struct derive_
     if (s.n > 0 && s.p[s.n - 1] == '/')
         s.n--;
     if (hostport_parse(s, &hp))
-        return take_host(hp.host, hp.port, out, err);
+        return take_host(&hp, out);
     if (s.n >= DERIVE_HOST_BYTES)
         return err_set(err, "the host is too long: give its name or address");
     (void)snprintf(with_port, sizeof(with_port), "%.*s:%u", (int)s.n, s.n == 0 ? "" : s.p, default_port);
     if (!hostport_parse(slice_str(with_port), &hp))
         return not_authority(s, err);
-    return take_host(hp.host, hp.port, out, err);
+    return take_host(&hp, out);
 }
 
 bool derive_url(const char *url, struct derive_address *out, struct err *err)

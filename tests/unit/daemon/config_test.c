@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "daemon/flags.h"
 #include "daemon/options.h"
 #include "lib/tap.h"
@@ -298,12 +299,33 @@ static void test_empty_gates(void)
     }
 }
 
+/* As long as it may be, and one character more. */
+static void test_long_prefix(void)
+{
+    char text[2048], complaints[2048], prefix[LIMIT_ETCD_PREFIX_BYTES + 2] = "/";
+    struct config *c;
+
+    for (size_t n = LIMIT_ETCD_PREFIX_BYTES; n <= LIMIT_ETCD_PREFIX_BYTES + 1; n++) {
+        memset(prefix + 1, 'r', n - 1);
+        prefix[n] = '\0';
+        (void)snprintf(text, sizeof(text), BASE "etcd-servers: http://10.0.0.2:2379\netcd-prefix: %s\n", prefix);
+        c = load(text, NULL, complaints, sizeof(complaints));
+        is_int(c != NULL, n == LIMIT_ETCD_PREFIX_BYTES, "etcd's prefix of %zu characters", n);
+        is_str(complaints,
+               c != NULL ? ""
+                         : "F:5:1: etcd-prefix: longer than 1024 characters: give kube-apiserver's --etcd-prefix\n",
+               "what is said of it");
+        config_free(c);
+    }
+}
+
 static void test_command_line(void)
 {
     char *const argv[] = {(char[]){"mvproxy"}, (char[]){"--secure-port=1234"}, (char[]){"-v"},
                           (char[]){"7"},       (char[]){"--access-log-user"},  NULL};
     char *const bad[] = {(char[]){"mvproxy"}, (char[]){"--v=x"}, (char[]){"--local-failover=yes"}, NULL};
     char *const worse[] = {(char[]){"mvproxy"}, (char[]){"word"}, (char[]){"--v"}, NULL};
+    char *const bare[] = {(char[]){"mvproxy"}, (char[]){"-"}, (char[]){"--=x"}, (char[]){"--"}, NULL};
     char *const missing[] = {(char[]){"mvproxy"}, (char[]){"--v"}, NULL};
     char *const items[] = {(char[]){"mvproxy"}, (char[]){"--tls-sni-cert-key=b,k"}, (char[]){"--tls-sni-cert-key=c,k"},
                            NULL};
@@ -331,6 +353,13 @@ static void test_command_line(void)
            "command line: \"word\": unexpected argument: options begin with --\ncommand line: --v: value missing: "
            "write --v=VALUE\n",
            "and all of it is named");
+    c = load(BASE, bare, complaints, sizeof(complaints));
+    is_null(c, "what names no option is refused");
+    is_str(
+        complaints,
+        "command line: \"-\": unexpected argument: options begin with --\ncommand line: \"--=x\": unexpected argument: "
+        "options begin with --\ncommand line: \"--\": unexpected argument: options begin with --\n",
+        "and named");
     c = load(BASE, missing, complaints, sizeof(complaints));
     is_null(c, "no value behind the last one");
     is_str(complaints, "command line: --v: value missing: write --v=VALUE\n", "which is named");
@@ -628,6 +657,7 @@ int main(void)
     test_wrong();
     test_good();
     test_empty_gates();
+    test_long_prefix();
     test_command_line();
     test_missing_file();
     test_other_files();

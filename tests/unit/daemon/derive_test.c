@@ -4,6 +4,9 @@
  */
 #include "daemon/derive.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "lib/tap.h"
 
 static const struct {
@@ -128,6 +131,39 @@ static void not_host_ports(void)
     }
 }
 
+/* Of what is too long for a host, with a port or without. */
+static void long_hosts(void)
+{
+    char text[DERIVE_HOST_BYTES + 64];
+    struct derive_address a;
+    struct err err;
+
+    for (size_t n = DERIVE_HOST_BYTES - 3; n <= DERIVE_HOST_BYTES; n += 3) { /* 253 is the longest of a name */
+        for (unsigned i = 0; i < 3; i++) {
+            const char *scheme = i == 2 ? "" : "https://";
+            size_t at = (size_t)snprintf(text, sizeof(text), "%s", scheme);
+
+            for (size_t k = 0; k < n; k++)
+                text[at++] = k % 60 == 59 ? '.' : 'a';
+            (void)snprintf(text + at, sizeof(text) - at, "%s", i == 0 ? "" : ":99");
+            err_clear(&err);
+            is_int(i == 2 ? derive_host_port(slice_str(text), &a, &err) : derive_url(text, &a, &err),
+                   n < DERIVE_HOST_BYTES, "%zu characters, %u", n, i);
+            if (n == DERIVE_HOST_BYTES && i == 2)
+                ok(strstr(err.text, " is not HOST:PORT: ") != NULL, "said, %u", i);
+            else if (n == DERIVE_HOST_BYTES)
+                is_str(err.text, "the host is too long: give its name or address", "said, %u", i);
+            else
+                ok(strlen(a.host) == n && a.port == (i == 0 ? 443 : 99), "as it is, %u", i);
+        }
+    }
+    memset(text, 'a', DERIVE_HOST_BYTES);
+    text[DERIVE_HOST_BYTES] = '\0';
+    err_clear(&err);
+    ok(!derive_host_port(slice_str(text), &a, &err) && strstr(err.text, " is not HOST:PORT: ") != NULL,
+       "without a port it is none: %s", err.text);
+}
+
 static void etcd_urls(void)
 {
     static const struct {
@@ -213,6 +249,7 @@ int main(void)
     ok(!derive_peer("a=b", name, &a, &err), "a peer without a port");
     advertise();
     not_host_ports();
+    long_hosts();
     etcd_urls();
     chances();
     return tap_end();

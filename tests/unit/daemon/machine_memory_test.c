@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "lib/folder.h"
 #include "lib/tap.h"
@@ -29,13 +30,21 @@ static uint64_t look(const char *cgroup)
 
 int main(void)
 {
+    char path[256];
+
     put("fs/memory.max", "7000");
     put("fs/a/memory.max", "3000");
     put("fs/a/b/memory.max", "max");
     put("fs/c/memory.max", "nonsense");
     put("fs/memory/v1/memory.limit_in_bytes", "2000");
     put("fs/memory/none/memory.limit_in_bytes", "9223372036854771712");
+    put("fs/d/memory.max", "0");
     is_u64(look("0::/a"), 3000, "a group's limit");
+    is_u64(look("0::/d"), 7000, "nothing is no limit");
+    put("fs/empty/memory.max", "1");
+    (void)snprintf(path, sizeof(path), "%s/fs/empty/memory.max", folder());
+    is_int(truncate(path, 0), 0, "a file with nothing in it");
+    is_u64(look("0::/empty"), 7000, "says nothing");
     is_u64(look("0::/a/b"), 3000, "that of the group above");
     is_u64(look("0::/c"), 7000, "what is no number is no limit");
     is_u64(look("0::/not/there"), 7000, "nor is what is not there");
