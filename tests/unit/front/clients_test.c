@@ -88,6 +88,8 @@ static void test_many_addresses(void)
     is_int(surplus(c, 100, 50), 1, "also when there is less than one for each");
     enter(c, 101, "10.0.2.1");
     is_int(surplus(c, 101, 100), 100, "two of one address: its own oldest");
+    enter(c, 102, "10.0.2.2");
+    is_int(surplus(c, 102, 101), 1, "two of an address that came late are not searched for among so many");
     leave_all(c);
     clients_free(c);
 }

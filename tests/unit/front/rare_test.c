@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rarely happens to a connection: a proxy that gives up in the middle of a call, trailers that cannot be sent,
+ * time that passes while nothing is wrong, a front that drains during a handshake. */
+#include "base/clock.h"
+#include "lib/tap.h"
+#include "unit/front/h2_kit.h"
+
+/* Timers fire in real time, and what they find is judged by a clock that the test turns. */
+static void pass(struct world *w, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    for (int i = 0; i < 10; i++)
+        loop_run_once(w->loop, 10);
+}
+
+/* ---- a proxy that gives up when it is given something ---- */
+
+struct quitter {
+    struct exchange *x;
+    unsigned bodies, gone, ended;
+};
+
+static void quit_in_body(void *arg, struct slice data)
+{
+    struct quitter *q = arg;
+
+    (void)data;
+    q->bodies++;
+    exchange_abort(q->x, "had enough");
+}
+
+static void note_end(void *arg, const struct http_head *trailers)
+{
+    struct quitter *q = arg;
+
+    (void)trailers;
+    q->ended++;
+}
+
+static void ignore_writable(void *arg)
+{
+    (void)arg;
+}
+
+static void note_gone(void *arg, const char *reason)
+{
+    struct quitter *q = arg;
+
+    (void)reason;
+    q->gone++;
+}
+
+static void on_request(struct exchange *x, void *arg)
+{
+    static const struct exchange_sink sink = {quit_in_body, note_end, ignore_writable, note_gone};
+    struct quitter *q = arg;
+
+    q->x = x;
+    exchange_attach(x, &sink, q);
+}
+
+static void test_quit_in_body(struct world *w)
+{
+    struct quitter q = {NULL, 0, 0, 0};
+    struct client c;
+
+    w->opts.on_request = on_request;
+    w->opts.arg = &q;
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
+    ok(client_ended(&c) != CLIENT_OPEN, "given up in the middle of its body, a connection ends");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+    is_double(world_closed(w, "response_aborted"), 1, "counted");
+    is_u64(q.bodies, 1, "the proxy is not asked again");
+    is_u64(q.gone + q.ended, 0, "nor told of an end that it has made");
+}
+
+/* ---- trailers ---- */
+
+static struct http_head *bad_trailers(struct exchange *x)
+{
+    static struct http_head trailers;
+    struct arena *a = exchange_arena(x);
+
+    if (!http_head_init(&trailers, a, 1) || !http_head_add(&trailers, a, SLICE_LIT("x y"), SLICE_LIT("1")))
+        tap_bail("out of memory");
+    return &trailers;
+}
+
+static void test_bad_trailers(struct world *w)
+{
+    struct exchange *x;
+    struct client c;
+
+    world_start(w);
+    client_open(w, &c);
+    client_ask(&c, "/x");
+    ok(world_handled(w, 1), "a request");
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    respond_more(w, "abc");
+    x = w->x;
+    w->x = NULL;
+    exchange_finish(x, bad_trailers(x));
+    is_int(client_ended(&c), CLIENT_BROKEN, "an answer with a trailer that is none is cut off");
+    ok(strstr(client_take(&c), "x y") == NULL, "and nothing is said of it");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+    is_double(world_closed(w, "response_aborted"), 1, "counted");
+}
+
+static void test_h2_bad_trailers(struct kit *k)
+{
+    struct held *h = &k->held[0];
+    struct exchange *x;
+    struct req *r;
+
+    kit_connect(k, false, false);
+    r = kit_get(k, "/x");
+    kit_held(k, 1);
+    x = h->x;
+    exchange_respond(x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    exchange_body(x, SLICE_LIT("abc"));
+    h->x = NULL;
+    exchange_finish(x, bad_trailers(x));
+    ok(kit_closed(k, r) && !r->ended, "an answer with a trailer that is none has no end");
+    is_int((int)r->code, NGHTTP2_INTERNAL_ERROR, "it is reset");
+    r = kit_get(k, "/sync");
+    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+}
+
+/* ---- time ---- */
+
+static void test_rest_stalls(struct world *w)
+{
+    struct client c;
+
+    w->opts.body_timeout_ms = 20;
+    world_start(w);
+    client_open(w, &c);
+    clock_fake(clock_us(), clock_wall_us());
+    client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
+    ok(world_handled(w, 1), "an upload");
+    respond_whole(w, 200, "early");
+    ok(client_ends_in(&c, "early"), "is answered, and its rest awaited");
+    pass(w, 15);
+    client_send(&c, "c");
+    world_settle(w);
+    pass(w, 15);
+    is_int(c.end, CLIENT_OPEN, "as long as some of it comes");
+    pass(w, 10);
+    pass(w, 10);
+    ok(client_ended(&c) != CLIENT_OPEN, "and no longer");
+    clock_real();
+    is_double(world_closed(w, "body_timeout"), 1, "counted as what it is");
+    is_int(w->gone, 0, "the proxy was through with it");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+static void fill(struct world *w)
+{
+    static char piece[16 << 10];
+
+    memset(piece, 'y', sizeof(piece));
+    while (w->gone == 0 && !exchange_congested(w->x)) {
+        exchange_body(w->x, slice_of(piece, sizeof(piece)));
+        loop_run_once(w->loop, 0);
+    }
+    (void)world_sunk(w);
+}
+
+/* Nothing more may be said of a watch for hours; what it was told has been taken. */
+static void test_all_taken(struct world *w)
+{
+    struct client c;
+
+    w->opts.body_timeout_ms = 20;
+    world_start(w);
+    client_open(w, &c);
+    clock_fake(clock_us(), clock_wall_us());
+    client_ask(&c, "/watch");
+    ok(world_handled(w, 1), "a watch");
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    stream_pause(c.s, STREAM_PAUSE_LIMIT);
+    fill(w);
+    stream_resume(c.s, STREAM_PAUSE_LIMIT);
+    ok(world_sink_has(w, "writable"), "whose client has taken all");
+    world_settle(w);
+    for (int i = 0; i < 5; i++)
+        pass(w, 30);
+    is_int(w->gone, 0, "goes on, however long it is silent");
+    is_double(world_closed(w, "read_timeout"), 0, "and is no slow reader");
+    respond_more(w, "event");
+    respond_end(w);
+    ok(client_ends_in(&c, "5\r\nevent\r\n0\r\n\r\n"), "to its end");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* ---- a drain during a handshake ---- */
+
+static bool is_there(void *arg)
+{
+    return front_connections(((struct world *)arg)->front) == 1;
+}
+
+static void drained(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static void h2_opened_in_drain(void)
+{
+    static const char ask[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                              "\0\0\0\4\0\0\0\0\0"
+                              "\0\0\14\1\5\0\0\0\1\202\207\4\5/sync\1\1h";
+    static const char told[] = "\0\0\10\7\0\0\0\0\0\177\377\377\377"; /* GOAWAY that takes nothing back */
+    bool gone = false;
+    struct client c;
+    struct world w;
+
+    world_init_http2(&w);
+    world_start(&w);
+    client_start(&w, &c);
+    ok(world_until(&w, is_there, &w) && !c.opened, "one that comes");
+    front_drain(w.front, drained, &gone);
+    client_send_bytes(&c, slice_of(ask, sizeof(ask) - 1));
+    ok(client_has(&c, "sync"), "while the front drains is served");
+    ok(buf_len(&c.in) > 0 && memmem(buf_slice(&c.in).p, buf_len(&c.in), told, sizeof(told) - 1) != NULL,
+       "and told at once that we leave");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(&w), "over");
+    world_settle(&w);
+    ok(gone, "drained");
+    world_end(&w);
+}
+
+static const struct world_story h1_stories[] = {
+    {"given up in the body", test_quit_in_body},
+    {"bad trailers", test_bad_trailers},
+    {"the rest of a body stalls", test_rest_stalls},
+    {"all is taken", test_all_taken},
+};
+
+static const struct kit_story h2_stories[] = {
+    {"bad trailers", test_h2_bad_trailers},
+};
+
+int main(void)
+{
+    world_run(h1_stories, ROWS(h1_stories));
+    kit_run(h2_stories, ROWS(h2_stories), NULL);
+    h2_opened_in_drain();
+    return tap_end();
+}
