@@ -265,6 +265,53 @@ static void registered_amid_failure(void)
     world_end(&w);
 }
 
+/* Names of APIServices that are gone count until everybody has been read, whichever they are. */
+static void names_are_forgotten(void)
+{
+    enum { MANY = 40 };
+    unsigned before = 0, after = 0;
+    char name[32];
+    struct world w;
+    struct kube_server *b, *c;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "g%u.io", i);
+        kube_put_apiservice(w.store, name, "v1", false);
+    }
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_sim(b)->fault = SIM_HANG;
+    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BATCH);
+    kube_sim(c)->fault = SIM_HANG;
+    sim_run_ms(w.loop, 1000);
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "v1.g%u.io", i);
+        kube_delete(w.store, KUBE_APISERVICE, name);
+    }
+    sim_run_ms(w.loop, 2000);
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "g%u.io", i);
+        before += served_undiscovered(cluster_served(w.cluster), slice_str(name), SLICE_LIT("v1"));
+    }
+    is_u64(before, MANY, "while a peer has not been read it may serve them");
+    kube_sim(b)->fault = kube_sim(c)->fault = SIM_FINE;
+    sim_server_break(kube_sim(b));
+    sim_server_break(kube_sim(c));
+    sim_run_ms(w.loop, 60000);
+    c = world_peer(&w, "cp-d", "10.0.0.4:6443", WORLD_BATCH);
+    kube_sim(c)->fault = SIM_HANG;
+    sim_run_ms(w.loop, 2000);
+    for (unsigned i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "g%u.io", i);
+        after += served_undiscovered(cluster_served(w.cluster), slice_str(name), SLICE_LIT("v1"));
+    }
+    ok(served_unknown_peer(cluster_served(w.cluster)) || served_pending(cluster_served(w.cluster)), "another one");
+    is_u64(after, 0, "who comes later does not");
+    world_end(&w);
+}
+
 int main(void)
 {
     kinds();
@@ -279,5 +326,7 @@ int main(void)
     refused();
     silent();
     registered_amid_failure();
+    for (unsigned i = 0; i < 4; i++)
+        names_are_forgotten();
     return tap_end();
 }

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/metric.h"
+#include "cluster/cluster_view.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -127,6 +128,25 @@ static void no_tag(void)
     world_end(&w);
 }
 
+/* What is given back is empty. */
+static void view_is_given_back(void)
+{
+    struct cluster_view v;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    sim_run_ms(w.loop, 2000);
+    ok(cluster_view_take(w.cluster, &v) && v.n == 1, "one server");
+    cluster_view_free(&v);
+    ok(v.n == 0 && v.servers == NULL, "none when it is given back");
+    ok(cluster_is_own_name(w.cluster, "cp-a") && cluster_is_own_name(w.cluster, kube_id(w.local)), "its names");
+    ok(!cluster_is_own_name(w.cluster, "cp-b") && !cluster_is_own_name(w.cluster, "zz") &&
+           !cluster_is_own_name(w.cluster, ""),
+       "and no others");
+    world_end(&w);
+}
+
 static unsigned times(const char *text, const char *what)
 {
     unsigned n = 0;
@@ -168,6 +188,7 @@ int main(void)
     leases_come_last();
     read_since_its_trouble();
     no_tag();
+    view_is_given_back();
     observes();
     return tap_end();
 }

@@ -169,6 +169,39 @@ static void retries(void)
     world_end(&w);
 }
 
+/* A server that cannot be read is tried no more often for what changes meanwhile, but for what an operator asks. */
+static double retries_amid(bool operator)
+{
+    char name[32], group[32];
+    struct world w;
+    double before = 0;
+
+    (void)start_pair(&w);
+    kube_set_garbage(w.local, "nonsense");
+    for (unsigned i = 0; i < 24; i++) {
+        if (i == 12)
+            before = looks(&w, "local", "retry");
+        (void)snprintf(group, sizeof(group), "g%u.io", i);
+        (void)snprintf(name, sizeof(name), "things.%s", group);
+        if (operator)
+            cluster_refresh(w.cluster);
+        else
+            kube_put_crd(w.store, name, group, "v1");
+        sim_run_ms(w.loop, 5000);
+    }
+    before = looks(&w, "local", "retry") - before;
+    world_end(&w);
+    return before;
+}
+
+static void retries_start_again(void)
+{
+    double events = retries_amid(false), operators = retries_amid(true);
+
+    ok(operators >= 2 * 12, "what an operator asks begins anew: %.0f retries in a minute", operators);
+    ok(events < 12, "an event does not: %.0f", events);
+}
+
 /* ---- answers that come late ---- */
 
 /* What the old process was asked and answers late says nothing of the new one. */
@@ -359,6 +392,7 @@ int main(void)
     slow_server(100);
 
     retries();
+    retries_start_again();
     answer_of_the_old_process();
     any_order();
     deaf_watch();
