@@ -71,6 +71,42 @@ static void test_continuation(struct kit *k)
     is_double(world_closed(&k->w, "flood") + world_closed(&k->w, "bad_request"), 1, "counted");
 }
 
+/* Long heads come in several of them: what is read, and not small, is none. */
+static void test_honest_continuations(struct kit *k)
+{
+    enum { REQUESTS = 300, EACH = 4, VALUE = 1100 };
+    static const unsigned char more[] = {0x00, 1, 'x', 0x7f, (VALUE - 127) % 128 | 128, (VALUE - 127) / 128};
+    static const unsigned char get[] = {0x82, 0x87, 0x04, 2, '/', 'x', 0x01, 1, 'h'};
+    static char value[VALUE];
+    unsigned char head[9] = {0, 0, sizeof(get), 1, 1};
+    unsigned n = sizeof(more) + VALUE;
+
+    memset(value, 'v', sizeof(value));
+    kit_connect(k, true, false);
+    clock_fake(clock_us(), clock_wall_us());
+    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    for (unsigned i = 0; i < REQUESTS && k->end == CLIENT_OPEN; i++) {
+        unsigned char next[9] = {0, (unsigned char)(n >> 8), (unsigned char)n, 9, 0};
+
+        head[7] = next[7] = (unsigned char)((2 * i + 1) >> 8);
+        head[8] = next[8] = (unsigned char)(2 * i + 1);
+        kit_raw(k, head, sizeof(head));
+        kit_raw(k, get, sizeof(get));
+        for (unsigned at = 0; at < EACH; at++) {
+            next[4] = at + 1 == EACH ? 4 : 0;
+            kit_raw(k, next, sizeof(next));
+            kit_raw(k, more, sizeof(more));
+            kit_raw(k, value, sizeof(value));
+        }
+        if (!kit_held(k, i + 1))
+            break;
+        kit_reply(&k->held[i], 200, "");
+    }
+    is_u64(k->n_held, REQUESTS, "long heads are read, one after the other");
+    is_int(k->end, CLIENT_OPEN, "and are no flood");
+    clock_real();
+}
+
 static void send_head(struct kit *k, unsigned id, bool ended)
 {
     unsigned char head[15] = {0, 0, 6, 1, ended ? 5 : 4, 0, 0, 0, 0, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
@@ -547,6 +583,7 @@ static const struct kit_story stories[] = {
     {"cheap floods", test_cheap_floods},
     {"empty DATA", test_empty_data},
     {"continuation", test_continuation},
+    {"honest continuations", test_honest_continuations},
     {"refused streams", test_refused_streams},
     {"closed streams", test_closed_streams},
     {"rapid reset", test_rapid_reset},

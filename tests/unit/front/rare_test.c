@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What rarely happens to a connection: a proxy that gives up in the middle of a call, trailers that cannot be sent,
  * time that passes while nothing is wrong, a front that drains during a handshake. */
+#include <unistd.h>
+
 #include "base/clock.h"
 #include "lib/tap.h"
 #include "unit/front/h2_kit.h"
@@ -238,11 +240,34 @@ static void h2_opened_in_drain(void)
     world_end(&w);
 }
 
+/* ---- silent connections ---- */
+
+/* Of all that may be there, half may be silent. */
+static void test_half_may_be_silent(struct world *w)
+{
+    enum { MOST = 180 };
+    int fd[MOST / 2 + 1];
+
+    if (w->client_tls != NULL)
+        return;
+    w->opts.max_connections = MOST;
+    world_start(w);
+    for (unsigned i = 0; i <= MOST / 2; i++) {
+        fd[i] = client_raw(w);
+        world_settle(w);
+        if (i + 1 == MOST / 2)
+            is_double(world_closed(w, "crowded_out"), 0, "%d of %d may be silent", MOST / 2, MOST);
+    }
+    is_double(world_closed(w, "crowded_out"), 1, "and no more");
+    for (unsigned i = 0; i <= MOST / 2; i++)
+        close(fd[i]);
+    ok(world_empty(w), "over");
+}
+
 static const struct world_story h1_stories[] = {
-    {"given up in the body", test_quit_in_body},
-    {"bad trailers", test_bad_trailers},
-    {"the rest of a body stalls", test_rest_stalls},
-    {"all is taken", test_all_taken},
+    {"given up in the body", test_quit_in_body},     {"bad trailers", test_bad_trailers},
+    {"the rest of a body stalls", test_rest_stalls}, {"all is taken", test_all_taken},
+    {"half may be silent", test_half_may_be_silent},
 };
 
 static const struct kit_story h2_stories[] = {
