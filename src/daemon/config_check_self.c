@@ -53,11 +53,9 @@ static void check_peers(struct remarks *r, const struct own *own)
     char name[DERIVE_HOST_BYTES], where[WHERE_BYTES], entry[REMARKS_NAME_BYTES];
     struct derive_address to, server;
     bool known = local_server(r, &server);
-    struct err err;
 
     for (size_t i = 0; r->c->peers[i] != NULL; i++) {
-        err_clear(&err);
-        if (!derive_peer(r->c->peers[i], name, &to, &err) || config_check_self_is_named(r->c, name))
+        if (!derive_peer(r->c->peers[i], name, &to, NULL) || config_check_self_is_named(r->c, name))
             continue;
         (void)remarks_entry(entry, "peers", i);
         if (leads_to_us(own, &to, where))

@@ -25,6 +25,8 @@ int main(void)
     ok(authz_cache_allowed(c, key, 149), "allowed until the end of its time");
     is_slice(authz_cache_audit_id(c, key), "asked-by-this", "and the request that asked");
     ok(authz_cache_audit_id(c, other).n == 0, "which says nothing of another");
+    authz_cache_allow(c, key, 100, 50, SLICE_LIT("x"));
+    is_slice(authz_cache_audit_id(c, key), "x", "however short it is");
     ok(!authz_cache_allowed(c, other, 149), "a key that differs in its last byte is another");
     ok(!authz_cache_allowed(c, key, 150), "and not a moment longer");
     is_u64(authz_cache_count(c), 0, "what has expired is forgotten");

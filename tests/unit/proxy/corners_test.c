@@ -361,6 +361,33 @@ static void access_log(bool user)
     world_close(&w);
 }
 
+/* Sent back to a peer's mvproxy, which asks whom else it knows: by what it was asked for. */
+static void sent_back(const char *target, const char *route)
+{
+    char request[300];
+    struct world w;
+    struct side *c;
+    FILE *log;
+
+    (void)with_certificate(&w, 1, "front-proxy-client");
+    w.opts.access_log.all = w.fails_over = true;
+    w.local_state = READINESS_STARTING;
+    world_start(&w);
+    log = begin_log();
+    c = client(&w);
+    (void)snprintf(request, sizeof(request),
+                   "GET %s HTTP/1.1\r\nHost: k\r\nx-kubernetes-peer-proxied: true\r\nX-Mvproxy-If-Ready: true\r\n\r\n",
+                   target);
+    say(c, request);
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "X-Mvproxy-Try-Another: true\r\n"), "%s is sent back", target);
+    world_settle(&w);
+    end_log(log);
+    ok(strstr(logged, route) != NULL, "%s in %s", route, logged);
+    is_u64(w.local.n_conns, 0, "the local server is not asked");
+    free(logged);
+    world_close(&w);
+}
+
 /* As the API server would write it, which adds a group to who is somebody. */
 static void audited(const char *user, const char *group, const char *want)
 {
@@ -427,6 +454,8 @@ int main(void)
     strict_transport();
     access_log(true);
     access_log(false);
+    sent_back(PODS, " route=\"rerouted\"");
+    sent_back("/version", " route=\"non-resource\"");
     audited_unknown();
     audited("bob", "dev", "user.groups=[\"dev\",\"system:authenticated\"]");
     audited("bob", "system:authenticated", "user.groups=[\"system:authenticated\"]");
