@@ -172,7 +172,7 @@ static void retries(void)
 /* A server that cannot be read is tried no more often for what changes meanwhile, but for what an operator asks. */
 static double retries_amid(bool operator)
 {
-    char name[32], group[32];
+    char name[64], group[32];
     struct world w;
     double before = 0;
 
