@@ -27,8 +27,8 @@ struct check_opts {
     const char *server_manifest; /* the text of kube-apiserver's, which root alone may read; NULL: there is none */
 };
 
-/* Takes as long as servers need to answer: half a minute at most for the local one and for each etcd, a minute and a
- * half for all peers. */
+/* Takes as long as servers need to answer: half a minute at most for the local one, ten seconds for each etcd, a minute
+ * and a half for all peers. */
 void check_run(const struct check_opts *o, struct findings *f);
 
 #endif

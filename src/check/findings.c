@@ -68,6 +68,11 @@ void findings_enter(struct findings *f, enum check_section s)
         f->on_enter(f->arg);
 }
 
+const char *findings_section(const struct findings *f)
+{
+    return section_names[f->section];
+}
+
 static void add(struct findings *f, enum check_mark mark, const char *check, const char *remedy, const char *text)
 {
     struct finding *one;

@@ -36,6 +36,8 @@ void findings_free(struct findings *f);
 /* Called whenever another section is entered: those before it are as they will be. */
 typedef void findings_fn(void *arg);
 void findings_on_enter(struct findings *f, findings_fn *fn, void *arg);
+/* The section entered last: its title. */
+const char *findings_section(const struct findings *f);
 /* Of those that are added from now on. */
 void findings_enter(struct findings *f, enum check_section s);
 /* `check` is a stable name for scripts (a literal); `remedy` what to do, copied. The texts may hold anything. Those

@@ -11,7 +11,13 @@
 #include "kube/user.h"
 #include "net/loop.h"
 
-enum { ASK_TIMEOUT_MS = 15000, TURN_MS = 100, CLOCK_TOLERANCE_MS = 5000 };
+enum {
+    ASK_TIMEOUT_MS = 15000,
+    ETCD_FAILS_TIMEOUT_MS = 5000, /* instead, of what can hardly come */
+    IN_VAIN_MS = 4000,            /* a failure after so long is one of waiting */
+    TURN_MS = 100,
+    CLOCK_TOLERANCE_MS = 5000
+};
 
 bool scene_connect(struct scene *s)
 {
@@ -96,7 +102,8 @@ void scene_send(struct scene *s, const struct api_request *r, struct question *q
     *q->answer = (struct answer){.failure = "out of memory"};
     buf_reset(q->body);
     g.ceiling = LIMIT_SMALL_BODY;
-    g.timeout_ms = ASK_TIMEOUT_MS;
+    if (g.timeout_ms == 0)
+        g.timeout_ms = ASK_TIMEOUT_MS;
     if (g.accept.n == 0)
         g.accept = SLICE_LIT("application/json");
     q->over = api_send(s->api, &g, on_answer, q) == NULL;
@@ -114,6 +121,23 @@ void scene_ask(struct scene *s, const struct api_request *r, struct buf *body, s
 void scene_get(struct scene *s, const char *path, struct buf *body, struct answer *out)
 {
     scene_ask(s, &(struct api_request){.origin = s->around.local, .target = slice_str(path)}, body, out);
+}
+
+void scene_get_stored(struct scene *s, const char *path, struct buf *body, struct answer *out)
+{
+    enum { FAILURES = 500 };
+    const struct api_request r = {.origin = s->around.local,
+                                  .target = slice_str(path),
+                                  .timeout_ms = s->etcd_fails ? ETCD_FAILS_TIMEOUT_MS : ASK_TIMEOUT_MS};
+    uint64_t begin_ms;
+
+    if (s->stored_silent) {
+        *out = (struct answer){.failure = "not asked again for what is in its etcd"};
+        return;
+    }
+    begin_ms = loop_now_ms(s->loop);
+    scene_ask(s, &r, body, out);
+    s->stored_silent = (!out->ok || out->status >= FAILURES) && loop_now_ms(s->loop) - begin_ms >= IN_VAIN_MS;
 }
 
 void scene_post(struct scene *s, const char *path, const char *json, struct buf *body, struct answer *out)

@@ -38,12 +38,14 @@ struct scene {
     bool connected; /* the five above are there */
 
     bool local_answers;
-    bool held_back; /* the process uses certificate files as they were before, not those that are there */
-    bool unready;   /* it answers, and its /readyz is not good */
-    bool believed;  /* the local server takes us for whom we say */
-    bool mistaken;  /* the local server is somebody else than we take it for */
-    bool recalled;  /* the Leases cannot be read: peers are those that the running process knows */
-    unsigned minor; /* of the local server's version 1.x; 0: not known */
+    bool held_back;     /* the process uses certificate files as they were before, not those that are there */
+    bool unready;       /* it answers, and its /readyz is not good */
+    bool etcd_fails;    /* that is what its /readyz says */
+    bool stored_silent; /* what is in its etcd has been waited for in vain */
+    bool believed;      /* the local server takes us for whom we say */
+    bool mistaken;      /* the local server is somebody else than we take it for */
+    bool recalled;      /* the Leases cannot be read: peers are those that the running process knows */
+    unsigned minor;     /* of the local server's version 1.x; 0: not known */
 };
 
 /* Needs trust; false when out of memory. */
@@ -73,6 +75,9 @@ void scene_send(struct scene *s, const struct api_request *r, struct question *q
 void scene_ask(struct scene *s, const struct api_request *r, struct buf *body, struct answer *out);
 /* A GET of the local server for JSON. */
 void scene_get(struct scene *s, const char *path, struct buf *body, struct answer *out);
+/* The same for what it has to read from its etcd. While that is away it lets one wait: who has waited in vain once does
+ * not ask again, and *out says so. */
+void scene_get_stored(struct scene *s, const char *path, struct buf *body, struct answer *out);
 /* A POST of JSON to it. */
 void scene_post(struct scene *s, const char *path, const char *json, struct buf *body, struct answer *out);
 

@@ -83,6 +83,7 @@ static void judge_ready(struct scene *s, const struct answer *a)
     if (a->status == 200)
         findings_good(s->f, "local-ready", "it is ready");
     s->unready = a->status >= 500;
+    s->etcd_fails = s->unready && readyz_etcd_fails(a->body);
     if (!s->unready)
         return;
     if (failed.n > SHOWN)
@@ -366,7 +367,7 @@ static void judge_agreement(struct scene *s, struct buf *body)
 
     if (!s->believed)
         return;
-    scene_get(s, REQUEST_HEADER_PATH, body, &a);
+    scene_get_stored(s, REQUEST_HEADER_PATH, body, &a);
     if (a.ok && a.status == 200) {
         judge_headers(s, a.body);
         judge_clients(s, a.body);

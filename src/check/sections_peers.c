@@ -12,7 +12,7 @@
 #include "net/cidr.h"
 #include "net/loop.h"
 
-enum { TURN_MS = 100, PATIENCE_MS = 10000, ADDRESS_PATIENCE_MS = 3000 };
+enum { TURN_MS = 100, PATIENCE_MS = 10000, IN_VAIN_MS = 1000, ADDRESS_PATIENCE_MS = 3000 };
 
 struct given {
     const struct cluster_static_peer *list; /* NULL: those of the configuration */
@@ -47,9 +47,10 @@ static bool all_have_addresses(const struct served *v)
 /* Addresses may come from etcd's records, later than the Leases. */
 static void wait_for_peers(struct scene *s, struct cluster *c)
 {
-    uint64_t begin = loop_now_ms(s->loop), passed = 0, patience = s->around.n_etcd > 0 ? ADDRESS_PATIENCE_MS : 0;
+    uint64_t begin = loop_now_ms(s->loop), passed = 0, patience = s->around.n_etcd > 0 ? ADDRESS_PATIENCE_MS : 0,
+             most = s->stored_silent ? IN_VAIN_MS : PATIENCE_MS; /* the Leases are in etcd, too */
 
-    while (passed < PATIENCE_MS &&
+    while (passed < most &&
            (!served_synced(cluster_served(c)) || (passed < patience && !all_have_addresses(cluster_served(c))))) {
         loop_run_once(s->loop, TURN_MS);
         passed = loop_now_ms(s->loop) - begin;

@@ -6,6 +6,7 @@
 #include <locale.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,6 +28,13 @@
 
 enum { REPORT_BYTES = 16 << 20, USER_BYTES = 256, MANIFEST_BYTES = 64 << 10 };
 
+static bool is_terminal(void)
+{
+    const char *term = getenv("TERM");
+
+    return isatty(STDOUT_FILENO) && term != NULL && strcmp(term, "dumb") != 0;
+}
+
 static bool shows_utf8(void)
 {
     (void)setlocale(LC_CTYPE, "");
@@ -36,11 +44,17 @@ static bool shows_utf8(void)
 struct printing {
     struct findings *f;
     bool utf8;
+    bool terminal; /* somebody looks on: he is told what takes its time */
     struct buf out;
 };
 
+/* Whatever the last line says, it is no more. */
+#define ERASE "\r\033[K"
+
 static void flush(struct printing *p)
 {
+    if (p->terminal)
+        fputs(ERASE, stdout);
     fwrite(buf_slice(&p->out).p, 1, buf_len(&p->out), stdout);
     (void)fflush(stdout);
     buf_reset(&p->out);
@@ -53,6 +67,10 @@ static void on_enter(void *arg)
 
     findings_print_past(p->f, p->utf8, &p->out);
     flush(p);
+    if (!p->terminal)
+        return;
+    printf("%s ...", findings_section(p->f));
+    (void)fflush(stdout);
 }
 
 static void print_rest(struct printing *p, bool json)
@@ -100,7 +118,7 @@ static char *read_manifest(void)
 int check_command(const struct check_command *o)
 {
     struct check_opts opts = {.config_file = o->config_file, .user = SERVICE_USER, .before = o->before};
-    struct printing p = {.f = findings_new(), .utf8 = shows_utf8()};
+    struct printing p = {.f = findings_new(), .utf8 = shows_utf8(), .terminal = !o->json && is_terminal()};
     FILE *nowhere = fopen("/dev/null", "w");
     char user[USER_BYTES], *manifest = read_manifest();
     struct err err;

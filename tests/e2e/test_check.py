@@ -192,6 +192,21 @@ def old_clock():
                             b"Content-Length: %d\r\n\r\n%s" % (len(body), body)).decode()
 
 
+def at_terminal(world):
+    """(exit status, what stood there) of `mvproxyctl check` at a terminal."""
+    program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
+    ours, theirs = os.openpty()
+    with subprocess.Popen([program, "--socket", world.proxies["a"].options["control-socket"], "check"], stdout=theirs,
+                          env=dict(os.environ, LC_ALL="C.UTF-8", TERM="xterm")) as run:
+        os.close(theirs)
+        text = b""
+        with contextlib.suppress(OSError):  # its end
+            while True:
+                text += os.read(ours, 1 << 16)
+    os.close(ours)
+    return run.returncode, text.decode()
+
+
 def faults(world):
     """(what is wrong, options that are changed, what else is)"""
     crt, key = world.certs.crt, world.certs.key
@@ -287,6 +302,26 @@ def test_unread_leases(world):
     equal(status, 2, text)
     check("the API server answers 504" in text, text)
     check("not examined: the Leases cannot be read" in alone and "there is no other API server" not in alone, alone)
+
+
+def test_etcd_hangs(world):
+    """etcd is away: what is in it is waited for once, each section tells at a terminal that it is being asked, and it takes less than 18 s"""
+    stored = ("/api/v1/namespaces/kube-system/configmaps", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases")
+    with contextlib.ExitStack() as faults:
+        faults.enter_context(fault(world, "status", "a", "GET", "/readyz", status=500, body="[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"))
+        for path in stored:
+            faults.enter_context(fault(world, "hang", "a", "GET", path))
+        begin = time.monotonic()
+        status, text = at_terminal(world)
+        took = time.monotonic() - begin
+    check(took < 18, took, text)
+    equal(status, 2, text)
+    check("its /readyz answers 500 (etcd failed)" in text and "see above: the local API server is not ready" in text, text)
+    check("is not examined: what is in its etcd the API server does not answer" in text, text)
+    check(re.search(r"\u221a peer test-server-b at .* \(as the process knows it\)", text), text)
+    for section in ("local API server", "identity and Leases", "peers"):
+        check(section + " ...\r\033[K" in text and "\033[K%s\r\n" % section in text, section, text)
+    world.settle()
 
 
 def test_lapsed_peer(world):

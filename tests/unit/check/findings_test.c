@@ -38,7 +38,8 @@ static void on_enter(void *arg)
 {
     struct printed *p = arg;
 
-    buf_append_str(&p->out, "|");
+    buf_printf(&p->out, "|");
+    ok(findings_section(p->f)[0] != '\0', "it has a title");
     findings_print_past(p->f, false, &p->out);
 }
 

@@ -181,6 +181,32 @@ static void asks(void)
     ok(!a.ok && strcmp(a.failure, "out of memory") == 0, "out of memory: %s", a.failure);
 }
 
+/* What hangs with its etcd is waited for once: shorter if the server says that it does. */
+static void stored(void)
+{
+    struct origin_opts o = {.name = "local", .host = "127.0.0.1"};
+    int fd = listening(&o.port); /* and nobody accepts */
+    uint64_t begin_ms;
+    struct answer a;
+
+    clock_real();
+    scene.around.local = origin_new(scene.back, &o);
+    scene.etcd_fails = true;
+    begin_ms = clock_ms();
+    scene_get_stored(&scene, "/stored", &body, &a);
+    ok(!a.ok && clock_ms() - begin_ms >= 4900 && clock_ms() - begin_ms < 9000, "once: %s", a.failure);
+    ok(scene.stored_silent, "noted");
+    begin_ms = clock_ms();
+    scene_get_stored(&scene, "/stored", &body, &a);
+    ok(!a.ok && clock_ms() - begin_ms < 100 && strstr(a.failure, "not asked again") != NULL, "and no more: %s",
+       a.failure);
+    scene.etcd_fails = scene.stored_silent = false;
+    (void)close(fd);
+    scene_get_stored(&scene, "/stored", &body, &a);
+    ok(!a.ok && !scene.stored_silent, "a failure at once is none of waiting: %s", a.failure);
+    origin_unref(scene.around.local);
+}
+
 static void clocks(void)
 {
     static const struct {
@@ -225,6 +251,7 @@ int main(void)
     origin_unref(nowhere);
     asks();
     clocks();
+    stored();
     scene.around.local = NULL;
     scene_free(&scene);
     buf_free(&body);

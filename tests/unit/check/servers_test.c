@@ -95,6 +95,12 @@ void scene_get(struct scene *s, const char *path, struct buf *body, struct answe
     reply(path, "", body, out);
 }
 
+void scene_get_stored(struct scene *s, const char *path, struct buf *body, struct answer *out)
+{
+    (void)s;
+    reply(path, "", body, out);
+}
+
 void scene_post(struct scene *s, const char *path, const char *json, struct buf *body, struct answer *out)
 {
     (void)s;
@@ -118,7 +124,7 @@ struct block {
     struct check_opts opts;
     const char *hostname;
     unsigned minor;
-    bool no_cert, unbelieved, unready, told, held_back;
+    bool no_cert, unbelieved, unready, told, held_back, stored_silent;
 };
 
 static char ca_path[] = "/tmp/servers_test.XXXXXX";
@@ -162,6 +168,7 @@ static void take_setting(struct block *b, char *line)
     b->unbelieved = b->unbelieved || strcmp(value, "unbelieved") == 0;
     b->unready = b->unready || strcmp(value, "unready") == 0;
     b->told = b->told || strcmp(value, "told") == 0;
+    b->stored_silent = b->stored_silent || strcmp(value, "stored-silent") == 0;
     b->held_back = b->held_back || strcmp(value, "held-back") == 0;
     if (strcmp(value, "running") == 0)
         b->opts.status = json_tokener_parse("{}");
@@ -211,6 +218,7 @@ static void look(void (*section)(struct scene *s), struct block *b, struct origi
         s.minor = b->minor;
     }
     s.held_back = b->held_back;
+    s.stored_silent = b->stored_silent;
     s.around.local = local;
     s.around.headers = *user_headers_default();
     s.trust.local_cert = b->no_cert ? NULL : (struct tls_ctx *)(void *)&s; /* that it is there is all that is asked */
