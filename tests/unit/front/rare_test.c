@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What rarely happens to a connection: a proxy that gives up in the middle of a call, trailers that cannot be sent,
  * time that passes while nothing is wrong, a front that drains during a handshake. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "lib/tap.h"
 #include "unit/front/h2_kit.h"
 
@@ -240,6 +243,42 @@ static void h2_opened_in_drain(void)
     world_end(&w);
 }
 
+/* Half a head is no request that a drain would wait for, nor does it keep a body that does not come. */
+static void drain_with_half_head(bool beside_body)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                                  "\0\0\0\4\0\0\0\0\0";
+    static const char get[] = "\0\0\14\1\5\0\0\0\1\202\207\4\5/sync\1\1h";
+    static const char post[] = "\0\0\11\1\4\0\0\0\3\203\207\4\2/x\1\1h";
+    static const char half[] = "\0\0\1\1\1\0\0\0\5\202";
+    bool gone = false;
+    struct client c;
+    struct world w;
+
+    world_init_http2(&w);
+    world_start(&w);
+    client_open(&w, &c);
+    client_send_bytes(&c, slice_of(preface, sizeof(preface) - 1));
+    client_send_bytes(&c, slice_of(get, sizeof(get) - 1));
+    ok(client_has(&c, "sync"), "answered");
+    clock_fake(clock_us(), clock_wall_us());
+    if (beside_body) {
+        client_send_bytes(&c, slice_of(post, sizeof(post) - 1));
+        ok(world_handled(&w, 2), "a body that does not come");
+    }
+    client_send_bytes(&c, slice_of(half, sizeof(half) - 1));
+    world_settle(&w);
+    front_drain(w.front, drained, &gone);
+    for (int i = 0; i < 60 && !gone; i++)
+        pass(&w, 200);
+    ok(gone, "half a head holds no drain");
+    is_double(world_closed(&w, "drain"), 1, "counted");
+    is_int(w.gone, beside_body, "the proxy is told");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    world_end(&w);
+}
+
 /* ---- silent connections ---- */
 
 /* Of all that may be there, half may be silent. */
@@ -252,6 +291,7 @@ static void test_half_may_be_silent(struct world *w)
         return;
     w->opts.max_connections = MOST;
     world_start(w);
+    is_u64(front_max_connections(w->front), MOST, "the limit is known");
     for (unsigned i = 0; i <= MOST / 2; i++) {
         fd[i] = client_raw(w);
         world_settle(w);
@@ -264,9 +304,38 @@ static void test_half_may_be_silent(struct world *w)
     ok(world_empty(w), "over");
 }
 
+/* ---- what is logged where that is asked for ---- */
+
+static void test_told(struct world *w)
+{
+    char *said = NULL;
+    size_t n_said;
+    FILE *log = open_memstream(&said, &n_said);
+    struct client c;
+
+    log_set_stream(log);
+    log_set_verbosity(5);
+    world_start(w);
+    client_open(w, &c);
+    client_ask(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "answered");
+    client_close(&c, STREAM_CLOSE_FLUSH);
+    ok(world_empty(w), "over");
+    log_set_verbosity(0);
+    log_set_stream(stderr);
+    (void)fclose(log);
+    ok(strstr(said, "\"Connection opened\"") != NULL, "a connection's beginning is logged");
+    ok(strstr(said, "\"Connection closed\"") != NULL && strstr(said, "reason=\"client\"") != NULL,
+       "and its end with the reason");
+    free(said);
+}
+
 static const struct world_story h1_stories[] = {
-    {"given up in the body", test_quit_in_body},     {"bad trailers", test_bad_trailers},
-    {"the rest of a body stalls", test_rest_stalls}, {"all is taken", test_all_taken},
+    {"told", test_told},
+    {"given up in the body", test_quit_in_body},
+    {"bad trailers", test_bad_trailers},
+    {"the rest of a body stalls", test_rest_stalls},
+    {"all is taken", test_all_taken},
     {"half may be silent", test_half_may_be_silent},
 };
 
@@ -279,5 +348,7 @@ int main(void)
     world_run(h1_stories, ROWS(h1_stories));
     kit_run(h2_stories, ROWS(h2_stories), NULL);
     h2_opened_in_drain();
+    drain_with_half_head(false);
+    drain_with_half_head(true);
     return tap_end();
 }
