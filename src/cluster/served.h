@@ -43,7 +43,7 @@ struct served_gv {
 
 /*
  * The facts that a snapshot is made of. Arrays are copied, documents and origins referenced. served_is() compares every
- * field except those that only matter for merging (`stale`, `vouches`, `incomplete`, `doubtful`): they have become part
+ * field except those that only matter for merging (`vouches`, `incomplete`, `doubtful`): they have become part
  * of the documents.
  */
 struct served_input {

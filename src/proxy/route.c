@@ -265,10 +265,20 @@ static bool asks_peers(const struct route_query *q, bool untold, struct route *o
     return true;
 }
 
+/* A live peer cannot be read. While the Leases are not followed it may have become another process meanwhile. */
+static bool somebody_is_out_of_sight(const struct served *s)
+{
+    for (size_t i = 0; i < served_n_peers(s); i++)
+        if (served_peer_at(s, i)->life == SERVED_LIVE && served_peer_at(s, i)->stale)
+            return true;
+    return false;
+}
+
 /* It may be somebody's, but of whom we know it is nobody's: who came while the Leases are not followed may have it. */
 static bool only_newcomers_may(const struct served *s, const struct subject *what)
 {
-    return !served_pending(s) && (served_peers_read(s) || !served_undiscovered(s, what->group, what->version));
+    return !served_pending(s) && ((served_peers_read(s) && !somebody_is_out_of_sight(s)) ||
+                                  !served_undiscovered(s, what->group, what->version));
 }
 
 /* Rows 8 and 9. False: it is no known peer's. */

@@ -637,6 +637,7 @@ static void was_found(void)
         {1340, 20, "what was given up there had nobody else to go to"},
         {48523562, 20, "a peer that was not ready was not asked again if the other one was dead"},
         {47001114, 20, "a Lease that an upgrade had just created seemed left behind, by a clock that was set back"},
+        {50589035, 20, "who could not be read or heard of had become another, and a peer denied in his place"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)

@@ -66,7 +66,8 @@ static struct schema_index *make_schemas(const char *hash)
     return x;
 }
 
-/* L live, G gone (lapsed); lower case: an outlier. Then D: drained, A: without address, O: older than the local one. */
+/* L live, G gone (lapsed); lower case: an outlier. Then D: drained, A: without address, O: older than the local one, F:
+ * it cannot be read. */
 static struct served *make_served(const char *peers, bool local_has, bool aggregated, struct disco *with,
                                   struct disco *without)
 {
@@ -101,8 +102,9 @@ static struct served *make_served(const char *peers, bool local_has, bool aggreg
             p->release = 34;
             p->schemas = in.local_schemas;
         }
-        for (; c[1] == 'D' || c[1] == 'A' || c[1] == 'O'; c++) {
+        for (; c[1] == 'D' || c[1] == 'A' || c[1] == 'O' || c[1] == 'F'; c++) {
             p->drained |= c[1] == 'D';
+            p->stale |= c[1] == 'F';
             p->origin = c[1] == 'A' ? NULL : p->origin;
             p->release = c[1] == 'O' ? 33 : p->release;
             p->schemas = c[1] == 'O' ? older : p->schemas;
@@ -240,6 +242,8 @@ static void nobodys(struct disco *without)
         {"L", AWAY, false, true, false, true, false, false, NOBODY, 1, true, "also of what is named for want of them"},
         {"L", AWAY, false, true, true, true, false, false, UNKNOWN, 0, false, "not if it may be an unread one's"},
         {"L", AWAY, false, true, true, false, false, false, NOBODY, 1, true, "which it is not where nothing names it"},
+        {"L LF", AWAY, false, true, false, true, false, false, UNKNOWN, 0, false, "nor of one that may be another now"},
+        {"L LF", AWAY, false, true, false, false, false, false, NOBODY, 2, true, "nor that"},
         {"L", STARTS, false, false, false, false, false, false, NOBODY, 0, false, "back with who knows what"},
         {"L", STARTS, true, false, false, false, false, false, NOBODY, 1, false, "which has been read"},
         {"L", READY, true, false, false, false, false, false, NOBODY, 0, false, "there, and knows best"},
