@@ -31,6 +31,7 @@ struct node {
     struct cluster *cluster; /* NULL: its mvproxy is dead */
     struct proxy *proxy;
     uint64_t server_since, proxy_since; /* 0: not up */
+    uint64_t server_until;              /* when it was up last */
     bool hangs, withdrawn;
     unsigned minor; /* 0: never mind */
 };
@@ -382,7 +383,7 @@ void fleet_stop_server(struct fleet *f, unsigned node, bool graceful)
     fleet_hang_server(f, node, false);
     if (n->server_since == 0)
         return;
-    f->changed = loop_now_ms(f->loop);
+    f->changed = n->server_until = loop_now_ms(f->loop);
     n->server_since = 0;
     kube_stop(n->server, graceful && (n->minor == 0 || n->minor >= 35));
 }
@@ -396,6 +397,7 @@ void fleet_hang_server(struct fleet *f, unsigned node, bool hangs)
     n->hangs = hangs;
     f->changed = loop_now_ms(f->loop);
     n->server_since = hangs ? 0 : f->changed;
+    n->server_until = f->changed;
     kube_sim(n->server)->fault = hangs ? SIM_HANG : SIM_FINE;
     kube_pause_renewal(n->server, hangs || (n->minor > 0 && n->minor < 26));
     if (!hangs)
@@ -535,6 +537,11 @@ static uint64_t since(const struct fleet *f, uint64_t start)
 uint64_t fleet_server_up(const struct fleet *f, unsigned node)
 {
     return since(f, f->nodes[node].server_since);
+}
+
+uint64_t fleet_server_away(const struct fleet *f, unsigned node)
+{
+    return f->nodes[node].server_since > 0 ? 0 : since(f, f->nodes[node].server_until);
 }
 
 uint64_t fleet_proxy_up(const struct fleet *f, unsigned node)

@@ -73,6 +73,7 @@ bool fleet_knows_all(const struct fleet *f, unsigned node);
 
 /* Milliseconds of virtual time since that is so without a break; 0: it is not so. */
 uint64_t fleet_server_up(const struct fleet *f, unsigned node);
+uint64_t fleet_server_away(const struct fleet *f, unsigned node);
 uint64_t fleet_proxy_up(const struct fleet *f, unsigned node);
 uint64_t fleet_path_up(const struct fleet *f, unsigned from, unsigned to);
 /* Since when nothing of the above has changed on any node. */

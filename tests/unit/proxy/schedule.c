@@ -234,6 +234,13 @@ static bool is_haunted(struct schedule *s)
     return s->ghost_ms > 0 && loop_now_ms(fleet_loop(s->fleet)) <= s->ghost_ms + GHOST_MS;
 }
 
+/* Whether its server was up when another's went. Else it may have come back as another and gone again, for all it
+ * knows. */
+static bool has_seen_it_go(struct schedule *s, unsigned node, unsigned other)
+{
+    return fleet_server_up(s->fleet, node) > fleet_server_away(s->fleet, other);
+}
+
 /* Whether only the node's own server is away, and all others know who there is and what each serves. */
 static bool others_know(struct schedule *s, const struct fleet_answer *a)
 {
@@ -245,7 +252,8 @@ static bool others_know(struct schedule *s, const struct fleet_answer *a)
     for (unsigned i = 0; i < s->nodes; i++) {
         if (i == a->node)
             continue;
-        if (!takes_over(s, a->node, i, bound) || !s->met[i][a->node] || !fleet_knows_all(s->fleet, i))
+        if (!takes_over(s, a->node, i, bound) || !s->met[i][a->node] || !has_seen_it_go(s, i, a->node) ||
+            !fleet_knows_all(s->fleet, i))
             return false;
         for (unsigned j = 0; j < s->nodes; j++)
             if (j != i && j != a->node && (!s->met[i][j] || in_touch(s, i, j) <= bound))
