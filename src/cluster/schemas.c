@@ -159,6 +159,9 @@ static void on_read(void *arg, bool done)
 
     if (done) {
         note_unusable(s, NULL);
+        schema_reader_free(s->reader);
+        s->reader = NULL;
+        buf_release(&s->text);
         ask(s, (struct api_request){.target = SLICE_LIT("/version"), .ceiling = LIMIT_SMALL_BODY}, on_version);
     } else {
         note_unusable(s, schema_reader_starved(s->reader) ? no_memory : not_understood);
@@ -245,6 +248,7 @@ void schemas_invalidate(struct schemas *s)
         return;
     rest(s);
     forget(s);
+    s->unusable = NULL; /* another process: nothing is known of its */
 }
 
 struct schema_index *schemas_index(const struct schemas *s)

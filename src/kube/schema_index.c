@@ -13,9 +13,10 @@
 enum {
     SCHEMA_DEPTH = 8,
     PATH_BYTES = 2 * GVR_NAME_BYTES + 8,
-    STEP_BYTES = 128 << 10, /* of a document in one step */
-    PART_BYTES = 256 << 10, /* one entry, or one field that we pass over */
-    ENTRY_COST = 64,        /* what it takes to look at an entry, in bytes */
+    URL_BYTES = PATH_BYTES + 256, /* with a hash of 128 characters */
+    STEP_BYTES = 128 << 10,       /* of a document in one step */
+    PART_BYTES = 256 << 10,       /* one entry, or one field that we pass over */
+    ENTRY_COST = 64,              /* what it takes to look at an entry, in bytes */
 };
 
 struct schema_index {
@@ -153,6 +154,9 @@ static bool take_path(struct schema_reader *r, const struct jscan_value *key)
         return false;
     if (item.type != JSCAN_OBJECT || !jscan_get(item.raw, SLICE_LIT("serverRelativeURL"), &url) ||
         url.type != JSCAN_STRING)
+        return true;
+    if (key->raw.n > PATH_BYTES ||
+        url.raw.n > URL_BYTES) /* no API server's: looked at for every client, it costs all */
         return true;
     if (!jscan_text(r->index->arena, key, &e.path) || !jscan_text(r->index->arena, &url, &e.url))
         return starve(r);

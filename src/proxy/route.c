@@ -265,7 +265,8 @@ static bool asks_peers(const struct route_query *q, bool untold, struct route *o
     return true;
 }
 
-/* A live peer cannot be read. While the Leases are not followed it may have become another process meanwhile. */
+/* A live peer cannot be read. While the local server is away, and the Leases are not followed, it may have become
+ * another process meanwhile. */
 static bool somebody_is_out_of_sight(const struct served *s)
 {
     for (size_t i = 0; i < served_n_peers(s); i++)
@@ -275,9 +276,11 @@ static bool somebody_is_out_of_sight(const struct served *s)
 }
 
 /* It may be somebody's, but of whom we know it is nobody's: who came while the Leases are not followed may have it. */
-static bool only_newcomers_may(const struct served *s, const struct subject *what)
+static bool only_newcomers_may(const struct route_query *q, const struct subject *what)
 {
-    return !served_pending(s) && ((served_peers_read(s) && !somebody_is_out_of_sight(s)) ||
+    const struct served *s = q->served;
+
+    return !served_pending(s) && ((served_peers_read(s) && !(is_away(q) && somebody_is_out_of_sight(s))) ||
                                   !served_undiscovered(s, what->group, what->version));
 }
 
@@ -321,7 +324,7 @@ static void decide_among_peers(const struct route_query *q, const struct subject
     if (!somebody_may(q->served, what->group, what->version)) {
         if (!lacks_verb_elsewhere(q, what, out) && !asks_peers(q, false, out))
             decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
-    } else if (!only_newcomers_may(q->served, what) || !asks_peers(q, true, out)) {
+    } else if (!only_newcomers_may(q, what) || !asks_peers(q, true, out)) {
         refuse(out, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN);
     }
 }

@@ -52,6 +52,23 @@ static void test_index(void)
     is_u64(hash_of(NULL, "", "v1").n, 0, "nothing is known of nothing");
 }
 
+/* Each is looked at for every client that asks for the index. */
+static void too_long(void)
+{
+    struct buf b;
+    struct schema_index *x;
+
+    buf_init(&b, 1 << 20);
+    buf_printf(&b, "{\"paths\":{\"%01030d\":{\"serverRelativeURL\":\"/a?hash=1\"},", 7);
+    buf_printf(&b, "\"%01031d\":{\"serverRelativeURL\":\"/a?hash=1\"},", 7);
+    buf_printf(&b, "\"b\":{\"serverRelativeURL\":\"/b?hash=%01300d\"}," ITEM("c", "/c?hash=1") "}}", 7);
+    x = schema_index_parse(buf_slice(&b));
+    ok(x != NULL && schema_index_count(x) == 2, "a path or URL that no server has is left out, others are not");
+    ok(schema_index_find(x, SLICE_LIT("b")) == NULL && schema_index_find(x, SLICE_LIT("c")) != NULL, "these");
+    schema_index_unref(x);
+    buf_free(&b);
+}
+
 /* Of so many group/versions, in the order that the stride makes. */
 static void put_many(struct buf *b, unsigned n, unsigned stride)
 {
@@ -156,6 +173,7 @@ static void test_memory(void)
 int main(void)
 {
     test_index();
+    too_long();
     test_refused();
     test_many();
     test_twice();

@@ -244,6 +244,7 @@ static void nobodys(struct disco *without)
         {"L", AWAY, false, true, true, false, false, false, NOBODY, 1, true, "which it is not where nothing names it"},
         {"L LF", AWAY, false, true, false, true, false, false, UNKNOWN, 0, false, "nor of one that may be another now"},
         {"L LF", AWAY, false, true, false, false, false, false, NOBODY, 2, true, "nor that"},
+        {"L LF", READY, true, false, false, true, false, false, NOBODY, 2, true, "whose Lease is followed"},
         {"L", STARTS, false, false, false, false, false, false, NOBODY, 0, false, "back with who knows what"},
         {"L", STARTS, true, false, false, false, false, false, NOBODY, 1, false, "which has been read"},
         {"L", READY, true, false, false, false, false, false, NOBODY, 0, false, "there, and knows best"},
