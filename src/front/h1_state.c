@@ -223,10 +223,11 @@ void h1_conn_response_done(struct h1_conn *c)
 {
     if (c->state != H1_RECEIVING || c->close_after) {
         h1_conn_next(c);
-        return;
+    } else if (h1_conn_rest_is_short(c)) {
+        exchange_await_body(&c->x);
+        h1_conn_move(c, H1_DISCARDING);
+        h1_conn_wake(c);
+    } else {
+        h1_conn_linger(c, FRONT_CLOSE_BODY_UNREAD);
     }
-    /* The rest of the body is short, or this would have been the last answer (settle_last() in h1_answer.c). */
-    exchange_await_body(&c->x);
-    h1_conn_move(c, H1_DISCARDING);
-    h1_conn_wake(c);
 }

@@ -181,6 +181,13 @@ static void answer_abort(struct exchange *x, const char *reason)
     h2_stream_reset(st, NGHTTP2_INTERNAL_ERROR);
 }
 
+static struct stream *answer_upgrade(struct exchange *x, const struct http_head *head)
+{
+    (void)head; /* HTTP/2 has no upgrades: x->wants_upgrade is never set */
+    answer_abort(x, "upgrade on HTTP/2");
+    return NULL;
+}
+
 static void answer_doomed(struct exchange *x)
 {
     h2_stream_wake(stream_of(x));
@@ -213,7 +220,7 @@ const struct exchange_ops *h2_answer_ops(void)
         .congested = answer_congested,
         .finish = answer_finish,
         .abort = answer_abort,
-        .upgrade = NULL, /* HTTP/2 has none: x->wants_upgrade is never set */
+        .upgrade = answer_upgrade,
         .doomed = answer_doomed,
         .pause = answer_pause,
         .resume = answer_resume,
