@@ -232,26 +232,6 @@ static void test_back_pressure(struct world *w)
     ok(world_empty(w), "over");
 }
 
-static void fill(struct world *w)
-{
-    static char piece[16 << 10];
-
-    memset(piece, 'y', sizeof(piece));
-    while (w->gone == 0 && !exchange_congested(w->x)) {
-        exchange_body(w->x, slice_of(piece, sizeof(piece)));
-        loop_run_once(w->loop, 0);
-    }
-    (void)world_sunk(w);
-}
-
-/* Timers fire in real time, and what they find is judged by a clock that the test turns. */
-static void pass(struct world *w, uint64_t ms)
-{
-    clock_fake(clock_us() + ms * 1000, clock_wall_us());
-    for (int i = 0; i < 10; i++)
-        loop_run_once(w->loop, 10);
-}
-
 /* Whoever takes some of the answer from time to time is slow: that lasts as long as it lasts. */
 static void test_slow_reader(struct world *w)
 {
@@ -266,16 +246,16 @@ static void test_slow_reader(struct world *w)
     exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     for (int i = 0; i < 4 && w->gone == 0; i++) {
         stream_pause(c.s, STREAM_PAUSE_LIMIT);
-        fill(w);
-        pass(w, 15);
+        world_fill(w);
+        world_pass(w, 15);
         stream_resume(c.s, STREAM_PAUSE_LIMIT);
         ok(world_sink_has(w, "writable"), "it takes some");
     }
     is_int(w->gone, 0, "and has more time than the time in which some has to be taken");
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
-    fill(w);
+    world_fill(w);
     for (int i = 0; i < 50 && w->gone == 0; i++)
-        pass(w, 20);
+        world_pass(w, 20);
     ok(world_sink_has(w, "gone(client takes nothing of the answer)"), "one who takes nothing more does not");
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
@@ -291,14 +271,14 @@ static void open_unread(struct world *w, struct client *c, const char *request)
     ok(world_handled(w, w->handled + 1), "an upload is answered before it is there");
     exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     stream_pause(c->s, STREAM_PAUSE_LIMIT);
-    fill(w);
+    world_fill(w);
 }
 
 static void expect_untaken(struct world *w, struct client *c, const char *byte)
 {
     for (int i = 0; i < 20 && front_connections(w->front) > 0; i++) {
         client_send(c, byte);
-        pass(w, 15);
+        world_pass(w, 15);
     }
     is_u64(front_connections(w->front), 0, "it ends");
     is_double(world_closed(w, "read_timeout"), 1, "for its answer");
@@ -373,22 +353,22 @@ static void test_dripping_and_reading(struct world *w)
     open_unread(w, &c, LONG_UPLOAD);
     for (int i = 0; i < 6 && w->gone == 0; i++) {
         client_send(&c, "c");
-        pass(w, 15);
+        world_pass(w, 15);
         stream_resume(c.s, STREAM_PAUSE_LIMIT);
         ok(world_sink_has(w, "writable"), "it takes some");
         stream_pause(c.s, STREAM_PAUSE_LIMIT);
-        fill(w);
+        world_fill(w);
     }
     is_int(w->gone, 0, "who reads, and sends, goes on");
     stream_resume(c.s, STREAM_PAUSE_LIMIT);
     ok(world_sink_has(w, "writable"), "it takes all");
     for (int i = 0; i < 6 && w->gone == 0; i++) {
         client_send(&c, "c");
-        pass(w, 15);
+        world_pass(w, 15);
     }
     is_int(w->gone, 0, "who drips the body alone goes on as before");
     for (int i = 0; i < 6 && w->gone == 0; i++)
-        pass(w, 15);
+        world_pass(w, 15);
     ok(world_sink_has(w, "gone(request body stalled)"), "and who stops ends for that");
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
@@ -502,7 +482,7 @@ static void test_idle_and_not_reading(struct world *w)
     exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     fill_somewhat(w);
     respond_end(w);
-    pass(w, 150);
+    world_pass(w, 150);
     ok(world_empty(w), "who has taken nothing in its idle time has had it");
     is_double(world_closed(w, "idle_timeout"), 1, "counted");
     clock_real();

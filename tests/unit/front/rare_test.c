@@ -10,14 +10,6 @@
 #include "lib/tap.h"
 #include "unit/front/h2_kit.h"
 
-/* Timers fire in real time, and what they find is judged by a clock that the test turns. */
-static void pass(struct world *w, uint64_t ms)
-{
-    clock_fake(clock_us() + ms * 1000, clock_wall_us());
-    for (int i = 0; i < 10; i++)
-        loop_run_once(w->loop, 10);
-}
-
 /* ---- a proxy that gives up when it is given something ---- */
 
 struct quitter {
@@ -149,31 +141,19 @@ static void test_rest_stalls(struct world *w)
     ok(world_handled(w, 1), "an upload");
     respond_whole(w, 200, "early");
     ok(client_ends_in(&c, "early"), "is answered, and its rest awaited");
-    pass(w, 15);
+    world_pass(w, 15);
     client_send(&c, "c");
     world_settle(w);
-    pass(w, 15);
+    world_pass(w, 15);
     is_int(c.end, CLIENT_OPEN, "as long as some of it comes");
-    pass(w, 10);
-    pass(w, 10);
+    world_pass(w, 10);
+    world_pass(w, 10);
     ok(client_ended(&c) != CLIENT_OPEN, "and no longer");
     clock_real();
     is_double(world_closed(w, "body_timeout"), 1, "counted as what it is");
     is_int(w->gone, 0, "the proxy was through with it");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
-}
-
-static void fill(struct world *w)
-{
-    static char piece[16 << 10];
-
-    memset(piece, 'y', sizeof(piece));
-    while (w->gone == 0 && !exchange_congested(w->x)) {
-        exchange_body(w->x, slice_of(piece, sizeof(piece)));
-        loop_run_once(w->loop, 0);
-    }
-    (void)world_sunk(w);
 }
 
 /* Nothing more may be said of a watch for hours; what it was told has been taken. */
@@ -189,12 +169,12 @@ static void test_all_taken(struct world *w)
     ok(world_handled(w, 1), "a watch");
     exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
-    fill(w);
+    world_fill(w);
     stream_resume(c.s, STREAM_PAUSE_LIMIT);
     ok(world_sink_has(w, "writable"), "whose client has taken all");
     world_settle(w);
     for (int i = 0; i < 5; i++)
-        pass(w, 30);
+        world_pass(w, 30);
     is_int(w->gone, 0, "goes on, however long it is silent");
     is_double(world_closed(w, "read_timeout"), 0, "and is no slow reader");
     respond_more(w, "event");
@@ -270,7 +250,7 @@ static void drain_with_half_head(bool beside_body)
     world_settle(&w);
     front_drain(w.front, drained, &gone);
     for (int i = 0; i < 60 && !gone; i++)
-        pass(&w, 200);
+        world_pass(&w, 200);
     ok(gone, "half a head holds no drain");
     is_double(world_closed(&w, "drain"), 1, "counted");
     is_int(w.gone, beside_body, "the proxy is told");

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "lib/folder.h"
 #include "lib/tap.h"
 #include "net/tls_ctx.h"
@@ -520,4 +521,23 @@ void world_run(const struct world_story *stories, size_t n)
         story->run(&w);
         world_end(&w);
     }
+}
+
+void world_fill(struct world *w)
+{
+    static char piece[16 << 10];
+
+    memset(piece, 'y', sizeof(piece));
+    while (w->gone == 0 && !exchange_congested(w->x)) {
+        exchange_body(w->x, slice_of(piece, sizeof(piece)));
+        loop_run_once(w->loop, 0);
+    }
+    (void)world_sunk(w);
+}
+
+void world_pass(struct world *w, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    for (int i = 0; i < 10; i++)
+        loop_run_once(w->loop, 10);
 }

@@ -52,6 +52,10 @@ void world_end(struct world *w);
 bool world_until(struct world *w, bool (*done)(void *arg), void *arg);
 /* A few turns, for what must not happen. */
 void world_settle(struct world *w);
+/* Answers until the exchange is congested. */
+void world_fill(struct world *w);
+/* Timers fire in real time, and what they find is judged by a clock that this turns. */
+void world_pass(struct world *w, uint64_t ms);
 /* Until the handler has been called n times in all. */
 bool world_handled(struct world *w, unsigned n);
 /* Until the sink's record contains the text. */
