@@ -4,6 +4,7 @@
 #include "front/exchange_conn.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/metric.h"
 #include "lib/tap.h"
 
@@ -340,6 +341,91 @@ static void test_taken(struct fake *f)
     ok(exchange_taken(&f->x), "answered");
 }
 
+/* ---- the edges ---- */
+
+static void test_statuses(struct fake *f)
+{
+    static const struct {
+        unsigned status;
+        bool interim, taken;
+    } rows[] = {{99, true, false},   {100, true, true},  {199, true, true},  {200, true, false},
+                {199, false, false}, {200, false, true}, {999, false, true}, {1000, false, false}};
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        unsigned status = rows[i].status;
+
+        begin(f, "GET", true);
+        is_int(rows[i].interim ? interim(f, status) : respond(f, status, HTTP_BODY_LENGTH, 0), rows[i].taken,
+               "%u as %s response", status, rows[i].interim ? "an interim" : "a final");
+        is_int(f->x.phase == EXCHANGE_DOOMED, !rows[i].taken, "dooms, or does not");
+        exchange_abort(&f->x, "");
+    }
+}
+
+/* A connection need not know that it is doomed to stop telling the proxy. */
+static void test_given_to_doomed(struct fake *f)
+{
+    struct http_head trailers = {.status = 0};
+
+    begin(f, "GET", true);
+    ok(!body(f, "ab"), "doomed");
+    log_is(f, "doomed(response body before its head) ", "as is said once");
+    exchange_give_body(&f->x, SLICE_LIT("x"));
+    exchange_give_end(&f->x, &trailers);
+    exchange_give_writable(&f->x);
+    log_is(f, "", "nothing more is told then");
+    exchange_give_gone(&f->x, "left");
+    log_is(f, "<gone(left) ", "but its end");
+    begin(f, "GET", false);
+    exchange_give_body(&f->x, SLICE_LIT("x"));
+    exchange_give_end(&f->x, &trailers);
+    exchange_give_writable(&f->x);
+    log_is(f, "", "nor is anything told to who has not attached himself");
+    exchange_give_gone(&f->x, "left");
+}
+
+static void test_asked(struct fake *f)
+{
+    struct quota quota;
+    uint64_t now = clock_us();
+
+    clock_fake(now + 5, clock_wall_us());
+    begin(f, "GET", true);
+    clock_fake(now + 9, clock_wall_us());
+    is_u64(exchange_started_us(&f->x), now + 5, "when it came");
+    f->x.quota = &quota;
+    ok(exchange_quota(&f->x) == &quota, "who pays for it");
+    f->x.request_arena = arena_new(1000);
+    ok(f->x.request_arena != NULL && exchange_request_arena(&f->x) == f->x.request_arena, "where its head is");
+    ok(exchange_for_client(&f->x, SLICE_LIT("1.2.3.4")), "nobody judges clients here");
+    arena_free(f->x.request_arena);
+    f->x.request_arena = NULL;
+    f->x.quota = NULL;
+    exchange_abort(&f->x, "");
+    clock_real();
+}
+
+/* Of a body that a client may not send before 100 (Continue) the time begins with its first byte, and with no other. */
+static void test_continued(struct fake *f)
+{
+    uint64_t now = clock_us();
+
+    for (int expects = 0; expects < 2; expects++) {
+        clock_fake(now, clock_wall_us());
+        begin(f, "POST", true);
+        f->x.expects_continue = expects;
+        clock_fake(now + 20000000, clock_wall_us());
+        exchange_give_body(&f->x, SLICE_LIT("x"));
+        is_int(exchange_is_slow(&f->x, 10000), !expects, "%s", expects ? "it expected to be told" : "it is late");
+        clock_fake(now + 40000000, clock_wall_us());
+        exchange_give_body(&f->x, SLICE_LIT("x"));
+        ok(exchange_is_slow(&f->x, 10000), "two bytes in a long time are few");
+        f->x.expects_continue = false;
+        exchange_abort(&f->x, "");
+    }
+    clock_real();
+}
+
 int main(void)
 {
     struct metrics *m = metrics_new();
@@ -355,6 +441,10 @@ int main(void)
     test_pause(&f);
     test_upgrade(&f);
     test_taken(&f);
+    test_statuses(&f);
+    test_given_to_doomed(&f);
+    test_asked(&f);
+    test_continued(&f);
     buf_free(&f.log);
     front_stats_free(stats);
     metrics_free(m);

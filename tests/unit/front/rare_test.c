@@ -310,6 +310,70 @@ static void test_told(struct world *w)
     free(said);
 }
 
+/* ---- heads that say little ---- */
+
+/* As if nothing had been said of a body. */
+static void test_length_of_nothing(struct world *w)
+{
+    struct client c;
+
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\nContent-Length: 0\r\n\r\n");
+    ok(world_handled(w, 1), "a request with a body of no bytes");
+    ok(exchange_wants_upgrade(w->x), "may ask for another protocol");
+    is_int(exchange_request_body(w->x).kind, HTTP_BODY_NONE, "it has none");
+    world_settle(w);
+    is_str(world_sunk(w), "", "of whose end nothing is said");
+    respond_whole(w, 200, "no");
+    ok(client_ends_in(&c, "no"), "answered");
+    client_ask(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "as is the next one");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* Each has its own parser until its head is there. */
+static void test_two_heads(struct world *w)
+{
+    struct client c[2];
+
+    world_start(w);
+    for (int i = 0; i < 2; i++) {
+        client_open(w, &c[i]);
+        client_send(&c[i], i == 0 ? "GET /sync HTTP/1.1\r\nHo" : "GET /s");
+    }
+    world_settle(w);
+    client_send(&c[0], "st: a\r\n\r\n");
+    ok(client_ends_in(&c[0], "sync"), "a head that came in two parts");
+    client_send(&c[1], "ync HTTP/1.1\r\nHost: h\r\n\r\n");
+    ok(client_ends_in(&c[1], "sync"), "and another one at the same time");
+    for (int i = 0; i < 2; i++) {
+        client_ask(&c[i], "/sync");
+        client_send(&c[i], "GET /sync HTTP/1.0\r\nHost: h\r\n\r\n");
+        is_int(client_ended(&c[i]), CLIENT_EOF, "the connection goes on, to its end");
+        client_close(&c[i], STREAM_CLOSE_NOW);
+    }
+    ok(world_empty(w), "over");
+    is_int(w->handled, 6, "all of them were asked");
+}
+
+/* RFC 9110 9.3.2: an answer to HEAD has no body, ours neither. */
+static void test_refused_head(struct world *w)
+{
+    struct client c;
+
+    w->keep_quiet = true;
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "HEAD /x HTTP/1.1\r\nHost: h\r\n\r\n");
+    is_int(client_ended(&c), CLIENT_EOF, "a HEAD that nobody answers");
+    ok(client_ends_in(&c, "\r\n\r\n"), "ends behind its head");
+    ok(strncmp(client_take(&c), "HTTP/1.1 500 ", 13) == 0, "which says what happened");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
 static const struct world_story h1_stories[] = {
     {"told", test_told},
     {"given up in the body", test_quit_in_body},
@@ -317,6 +381,9 @@ static const struct world_story h1_stories[] = {
     {"the rest of a body stalls", test_rest_stalls},
     {"all is taken", test_all_taken},
     {"half may be silent", test_half_may_be_silent},
+    {"length of nothing", test_length_of_nothing},
+    {"two heads", test_two_heads},
+    {"refused HEAD", test_refused_head},
 };
 
 static const struct kit_story h2_stories[] = {

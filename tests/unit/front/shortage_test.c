@@ -3,6 +3,8 @@
  * Requests and answers for which memory is missing at one point after the other: the proxy sees a request as it was
  * sent or none, the client an answer as it was given or that there is none.
  */
+#include "base/quota.h"
+#include "front/front_conn.h"
 #include "lib/arena_fails.h"
 #include "lib/tap.h"
 #include "unit/front/h2_kit.h"
@@ -353,6 +355,113 @@ static void http1(void)
     world_end(&w);
 }
 
+/* ---- who is told what ---- */
+
+/* Of the looks at a quota, or at whether a head has to wait, the one of this number finds nothing free; 0: none. */
+static unsigned quota_full_at, waits_at, quota_looks, wait_looks;
+
+bool __real_quota_has_room(const struct quota *q, size_t n);
+bool __wrap_quota_has_room(const struct quota *q, size_t n);
+bool __real_front_conn_must_wait(const struct front_conn *fc);
+bool __wrap_front_conn_must_wait(const struct front_conn *fc);
+
+bool __wrap_quota_has_room(const struct quota *q, size_t n)
+{
+    return ++quota_looks != quota_full_at && __real_quota_has_room(q, n);
+}
+
+bool __wrap_front_conn_must_wait(const struct front_conn *fc)
+{
+    return ++wait_looks == waits_at || __real_front_conn_must_wait(fc);
+}
+
+/* An allocation for a head fails; 0: none. */
+static void begin_shortage(uint64_t allocation, unsigned quota, unsigned wait)
+{
+    arena_calls = 0;
+    arena_fails_at = allocation;
+    arena_holds = allocation == 0;
+    quota_looks = wait_looks = 0;
+    quota_full_at = quota;
+    waits_at = wait;
+}
+
+static void end_shortage(void)
+{
+    arena_holds = true;
+    arena_fails_at = 0;
+    quota_full_at = waits_at = 0;
+}
+
+#define CLIENTS_TEXT "clients hold too much memory\n"
+#define HEADS_TEXT "heads of too many bytes at once\n"
+
+static const struct {
+    uint64_t allocation;
+    unsigned quota, wait, http2, http1; /* the last: what it is answered, there, and here; 0: nothing is asked */
+    const char *text;
+} shortages[] = {
+    {2, 0, 0, 503, 0, "out of memory\n"}, {2, 1, 0, 429, 0, CLIENTS_TEXT},   {2, 2, 0, 429, 0, HEADS_TEXT},
+    {3, 0, 0, 503, 0, "out of memory\n"}, {3, 1, 0, 429, 0, CLIENTS_TEXT},   {3, 2, 0, 429, 0, HEADS_TEXT},
+    {1, 1, 0, 0, 429, CLIENTS_TEXT},      {0, 0, 1, 429, 429, CLIENTS_TEXT}, {0, 0, 2, 429, 0, CLIENTS_TEXT},
+    {0, 0, 3, 429, 0, CLIENTS_TEXT},      {0, 0, 4, 429, 0, CLIENTS_TEXT},   {0, 0, 5, 429, 0, CLIENTS_TEXT},
+};
+
+static void told_over_http2(size_t i)
+{
+    static struct kit k;
+    struct req *r;
+
+    kit_init(&k);
+    kit_start(&k);
+    kit_connect(&k, false, false);
+    kit_settle(&k);
+    begin_shortage(shortages[i].allocation, shortages[i].quota, shortages[i].wait);
+    r = kit_get(&k, "/x");
+    ok(kit_closed(&k, r), "HTTP/2, shortage %zu: over", i);
+    end_shortage();
+    is_u64(r->status, shortages[i].http2, "refused");
+    is_str(kit_text(&r->body), shortages[i].text, "and told why");
+    is_u64(k.n_held, 0, "the proxy hears nothing of it");
+    r = kit_get(&k, "/sync");
+    ok(kit_closed(&k, r) && r->status == 200, "the next one is answered");
+    kit_end(&k);
+}
+
+static void told_over_http1(size_t i, bool in_pieces)
+{
+    struct client c;
+    struct world w;
+
+    world_init(&w, false);
+    world_start(&w);
+    client_open(&w, &c);
+    client_ask(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "answered");
+    begin_shortage(shortages[i].allocation, shortages[i].quota, shortages[i].wait);
+    client_send(&c, in_pieces ? "GET /x HTTP/1.1\r\nHos" : "GET /x HTTP/1.1\r\nHost: h\r\n\r\n");
+    ok(client_ended(&c) != CLIENT_OPEN, "HTTP/1.1, shortage %zu: over", i);
+    end_shortage();
+    ok(strstr(client_take(&c), "HTTP/1.1 429 ") != NULL, "refused");
+    is_u64(w.handled, 1, "the proxy hears nothing of it");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(&w), "over");
+    is_double(world_closed(&w, "memory"), 1, "for the memory of clients");
+    world_end(&w);
+}
+
+static void who_is_told_what(void)
+{
+    for (size_t i = 0; i < ROWS(shortages); i++) {
+        if (shortages[i].http2 != 0)
+            told_over_http2(i);
+        if (shortages[i].http1 != 0)
+            told_over_http1(i, false);
+        if (shortages[i].http1 != 0 && shortages[i].wait != 0)
+            told_over_http1(i, true);
+    }
+}
+
 int main(void)
 {
     http2();
@@ -364,5 +473,6 @@ int main(void)
     refused_by_nghttp2(NGHTTP2_ERR_FLOODED, "flood");
     refused_by_nghttp2(NGHTTP2_ERR_CALLBACK_FAILURE, "bad_request");
     http1();
+    who_is_told_what();
     return tap_end();
 }
