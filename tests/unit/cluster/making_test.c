@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whatever is made is made as a whole: without memory for a part of it there is none, and nothing of it
+ * is left. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cluster/api.h"
+#include "cluster/build.h"
+#include "cluster/cluster_metrics.h"
+#include "cluster/comparer.h"
+#include "cluster/comparison.h"
+#include "cluster/etcd.h"
+#include "cluster/exclusions.h"
+#include "cluster/leases.h"
+#include "cluster/peers.h"
+#include "cluster/peers_static.h"
+#include "cluster/placeholder.h"
+#include "cluster/pulse.h"
+#include "cluster/record_publish.h"
+#include "cluster/record_watch.h"
+#include "cluster/schemas.h"
+#include "cluster/server.h"
+#include "cluster/work.h"
+#include "kube/disco_parse.h"
+#include "lib/tap.h"
+#include "sim/world.h"
+
+enum { MOST = 400, LONG_BYTES = 70000 };
+
+/* Of what things are made. */
+struct parts {
+    struct world w;
+    struct api *api;
+    struct cluster_metrics metrics;
+    struct work_queue work;
+    struct etcd *etcd;
+    struct peers *peers;
+    struct disco *disco;
+    struct served *served;
+    struct served_input in;
+    struct served_peer peer;
+    struct served_gv undiscovered[2];
+    struct slice excluded[2];
+    char *long_text;
+};
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void on_lease(void *arg, const struct lease *l)
+{
+    (void)arg;
+    (void)l;
+}
+
+static void on_why(void *arg, const char *why)
+{
+    (void)arg;
+    (void)why;
+}
+
+static void on_refused(void *arg, struct slice key, const char *why)
+{
+    (void)arg;
+    (void)key;
+    (void)why;
+}
+
+static void on_peer(void *arg, struct peer *peer)
+{
+    (void)arg;
+    (void)peer;
+}
+
+static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
+{
+    (void)arg;
+    (void)peer;
+    (void)what;
+}
+
+static bool answers(void *arg, const struct peer *peer)
+{
+    (void)arg;
+    (void)peer;
+    return true;
+}
+
+static void on_record(void *arg, const struct peer_record *r, uint64_t lease)
+{
+    (void)arg;
+    (void)r;
+    (void)lease;
+}
+
+static void on_record_gone(void *arg, struct slice id)
+{
+    (void)arg;
+    (void)id;
+}
+
+static bool yes(void *arg)
+{
+    (void)arg;
+    return true;
+}
+
+static size_t one_server(void *arg)
+{
+    (void)arg;
+    return 1;
+}
+
+static void on_pulse(void *arg, enum pulse_state before)
+{
+    (void)arg;
+    (void)before;
+}
+
+static void on_data(void *arg, struct slice data)
+{
+    (void)arg;
+    (void)data;
+}
+
+static void on_head(void *arg, const struct http_head *head)
+{
+    (void)arg;
+    (void)head;
+}
+
+/* ---- each is made, and given back ---- */
+
+static bool comparer(struct parts *p)
+{
+    struct comparer *c = comparer_new(p->w.loop, &p->work, nothing, NULL);
+
+    comparer_free(c);
+    return c != NULL;
+}
+
+static bool comparison(struct parts *p)
+{
+    struct comparison *c = comparison_new(p->served, NULL);
+
+    comparison_free(c);
+    return c != NULL;
+}
+
+static bool pulse(struct parts *p)
+{
+    struct pulse *s = pulse_new(&(struct pulse_opts){.api = p->api, .servers = one_server, .changed = on_pulse});
+
+    pulse_free(s);
+    return s != NULL;
+}
+
+static bool schemas(struct parts *p)
+{
+    struct schemas *s = schemas_new(p->api, true, nothing, NULL);
+
+    schemas_free(s);
+    return s != NULL;
+}
+
+static bool server(struct parts *p)
+{
+    struct server *s = server_new(&(struct server_opts){.api = p->api,
+                                                        .hostname = "cp-a",
+                                                        .interval_ms = 1000,
+                                                        .metrics = &p->metrics,
+                                                        .servers = one_server,
+                                                        .schemas_changed = nothing});
+
+    server_free(s);
+    return s != NULL;
+}
+
+static bool exclusions(struct parts *p)
+{
+    static const struct exclusions_handler h = {.on_change = nothing, .on_event = nothing};
+    struct exclusions *x = exclusions_new(p->api, &h, NULL);
+
+    exclusions_free(x);
+    return x != NULL;
+}
+
+static bool leases(struct parts *p)
+{
+    static const struct leases_handler h = {
+        .on_synced = nothing, .on_own = on_lease, .on_health = on_why, .on_refused = on_refused};
+    struct leases *l = leases_new(p->api, p->peers, "apiserver-x", &h, NULL);
+
+    leases_free(l);
+    return l != NULL;
+}
+
+static bool peers(struct parts *p)
+{
+    static const struct peers_handler h = {
+        .added = on_peer, .changed = on_peer_changed, .removed = on_peer, .answers = answers};
+    const struct peers_opts o = {.loop = p->w.loop, .reach = {.back = p->w.back}, .own_id = "apiserver-x"};
+    struct peers *made = peers_new(&o, &h, NULL);
+
+    if (made != NULL)
+        peers_free(made);
+    return made != NULL;
+}
+
+static bool peer(struct parts *p)
+{
+    struct peer *made = peer_new(SLICE_LIT("apiserver-y"), 1);
+
+    (void)p;
+    peer_free(made);
+    return made != NULL;
+}
+
+static bool fixed(struct parts *p)
+{
+    const struct cluster_static_peer list[] = {{"cp-b", "10.0.0.2", 1},
+                                               {"apiserver-scg43bmblmfhqplxpiyqlziyzi", "10.0.0.3", 2}};
+    struct peers_static *made = peers_static_new(list, ROWS(list));
+
+    (void)p;
+    peers_static_free(made);
+    return made != NULL;
+}
+
+static bool watch(struct parts *p)
+{
+    static const struct record_watch_handler h = {on_record, on_record_gone};
+    struct record_watch *w = record_watch_new(
+        &(struct record_watch_opts){.etcd = p->etcd, .prefix = "/r", .metrics = &p->metrics, .handler = &h});
+
+    record_watch_free(w);
+    return w != NULL;
+}
+
+static bool publish(struct parts *p)
+{
+    struct record_publish *r = record_publish_new(
+        &(struct record_publish_opts){.etcd = p->etcd, .prefix = "/r", .id = "x", .may = yes, .metrics = &p->metrics});
+
+    record_publish_free(r);
+    return r != NULL;
+}
+
+static bool placeholder(struct parts *p)
+{
+    struct disco_doc *d = placeholder_new(p->undiscovered, 2);
+
+    disco_doc_unref(d);
+    return d != NULL;
+}
+
+static bool build(struct parts *p)
+{
+    struct build *b = build_new(&p->in, true);
+
+    build_free(b);
+    return b != NULL;
+}
+
+static bool snapshot(struct parts *p)
+{
+    struct served *s = served_new(&p->in);
+
+    served_unref(s);
+    return s != NULL;
+}
+
+static bool stream(struct parts *p)
+{
+    static const struct api_stream_handler h = {on_head, on_data, on_why};
+    struct api_stream *s = api_stream_start(p->api, SLICE_LIT("/apis"), 1000, &h, NULL);
+    size_t open = sim_open(p->w.back);
+
+    if (s != NULL)
+        api_stream_cancel(s);
+    sim_run_ms(p->w.loop, 10);
+    return s != NULL && open == 1 && sim_open(p->w.back) == 0;
+}
+
+/* ---- all of it ---- */
+
+static void begin(struct parts *p)
+{
+    static const struct peers_handler h = {
+        .added = on_peer, .changed = on_peer_changed, .removed = on_peer, .answers = answers};
+    struct disco_doc *doc;
+
+    memset(p, 0, sizeof(*p));
+    world_init(&p->w, WORLD_BATCH);
+    p->api = world_api(&p->w, p->w.origin);
+    cluster_metrics_init(&p->metrics, p->w.metrics);
+    work_queue_init(&p->work, p->w.loop);
+    p->etcd = etcd_new(p->w.loop, p->w.back, &p->metrics);
+    p->peers = peers_new(&(struct peers_opts){.loop = p->w.loop, .reach = {.back = p->w.back}, .own_id = "apiserver-x"},
+                         &h, NULL);
+    doc = disco_parse(kube_document(p->w.local), NULL);
+    p->disco = disco_new(doc, doc);
+    disco_doc_unref(doc);
+    p->undiscovered[0] = (struct served_gv){SLICE_LIT("policy"), SLICE_LIT("v1")};
+    p->undiscovered[1] = (struct served_gv){SLICE_LIT("policy"), SLICE_LIT("v2")};
+    p->excluded[0] = SLICE_LIT("a.io/v1");
+    p->excluded[1] = SLICE_LIT("b.io/v1");
+    p->peer = (struct served_peer){.id = "apiserver-y", .host = "cp-b", .disco = p->disco, .discovery_known = true};
+    p->in = (struct served_input){.peers_enabled = true,
+                                  .local_id = "apiserver-x",
+                                  .local_host = "cp-a",
+                                  .local = p->disco,
+                                  .peers = &p->peer,
+                                  .n_peers = 1,
+                                  .incomplete = true,
+                                  .doubtful = true,
+                                  .undiscovered = p->undiscovered,
+                                  .n_undiscovered = 2,
+                                  .excluded = p->excluded,
+                                  .n_excluded = 2};
+    p->served = served_new(&p->in);
+    p->long_text = must_zalloc(LONG_BYTES + 1);
+    memset(p->long_text, 'l', LONG_BYTES);
+    if (p->peers == NULL || p->disco == NULL || p->served == NULL)
+        tap_bail("nothing to begin with");
+    (void)stream(p); /* what is made for the first one stays */
+}
+
+static void end(struct parts *p)
+{
+    mem_free(p->long_text);
+    served_unref(p->served);
+    disco_unref(p->disco);
+    peers_free(p->peers);
+    etcd_free(p->etcd);
+    work_queue_close(&p->work);
+    api_free(p->api);
+    sim_run_ms(p->w.loop, 0);
+    world_end(&p->w);
+}
+
+/* The nth allocation of it fails, for each n. */
+static void made(struct parts *p, const char *name, bool (*make)(struct parts *p))
+{
+    uint64_t calls = mem_calls(), n;
+    unsigned made_without = 0;
+
+    ok(make(p), "%s is made", name);
+    calls = mem_calls() - calls;
+    for (n = 1; n <= calls && n < MOST; n++) {
+        mem_fail_nth(n);
+        made_without += make(p);
+        mem_fail_nth(0);
+    }
+    ok(n > 1 && made_without == 0, "%s: with each of its %u allocations", name, (unsigned)n - 1);
+    ok(make(p), "%s is made again", name);
+}
+
+/* Each text needs a block of its own. */
+static void make_long(struct parts *p)
+{
+    const struct slice text = slice_of(p->long_text, LONG_BYTES);
+
+    p->in.local_id = p->in.local_host = p->peer.id = p->peer.host = p->long_text;
+    p->in.local_etag[SERVED_APIS] = p->in.local_etag[SERVED_CORE] = text;
+    p->undiscovered[0] = (struct served_gv){text, text};
+    p->excluded[0] = text;
+    p->in.aggregated = p->excluded;
+    p->in.n_aggregated = 1;
+}
+
+int main(void)
+{
+    static const struct {
+        const char *name;
+        bool (*make)(struct parts *p);
+    } rows[] = {{"a comparer", comparer},
+                {"a comparison", comparison},
+                {"a pulse", pulse},
+                {"schemas", schemas},
+                {"a server", server},
+                {"exclusions", exclusions},
+                {"Leases", leases},
+                {"peers", peers},
+                {"a peer", peer},
+                {"a list of fixed peers", fixed},
+                {"a watch of records", watch},
+                {"a record's publisher", publish},
+                {"a placeholder", placeholder},
+                {"a merge", build},
+                {"a snapshot", snapshot},
+                {"a stream", stream}};
+    struct parts p;
+
+    begin(&p);
+    for (size_t i = 0; i < ROWS(rows); i++)
+        made(&p, rows[i].name, rows[i].make);
+    make_long(&p);
+    made(&p, "a snapshot of long texts", snapshot);
+    end(&p);
+    return tap_end();
+}
