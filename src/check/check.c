@@ -10,6 +10,7 @@ static void ask_servers(struct scene *s)
         findings_skipped(s->f, "local-reachable", "not examined: what is wrong with the certificates comes first");
         return;
     }
+    section_etcd_begin(s);
     section_local(s);
     if (s->local_answers) {
         section_identity(s);

@@ -40,6 +40,7 @@ void scene_free(struct scene *s)
         api_free(s->api);
     if (s->around.local != NULL)
         origin_unref(s->around.local);
+    mem_free(s->etcd);
     wire_etcd_free(&s->around);
     if (s->back != NULL)
         back_free(s->back);

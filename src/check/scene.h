@@ -15,6 +15,7 @@
 struct api;
 struct api_request;
 struct arena;
+struct etcd_endpoint;
 struct metrics;
 
 struct scene {
@@ -35,7 +36,8 @@ struct scene {
     struct back *back;
     struct wire_surroundings around;
     struct api *api;
-    bool connected; /* the five above are there */
+    bool connected;             /* the five above are there */
+    struct etcd_endpoint *etcd; /* as many as around has, once they are asked; NULL: none */
 
     bool local_answers;
     bool held_back;     /* the process uses certificate files as they were before, not those that are there */

@@ -12,7 +12,9 @@ void section_configuration(struct scene *s);
 void section_certificates(struct scene *s);
 /* Whether this is not the place to ask, which is a finding then. */
 bool section_elsewhere(struct scene *s);
-/* These four need a connected scene, and the second a local server that answers. */
+/* These five need a connected scene, and the third a local server that answers. The first asks every endpoint of etcd,
+ * and the last waits for what they answer: what hangs there takes no time of its own. */
+void section_etcd_begin(struct scene *s);
 void section_local(struct scene *s);
 void section_identity(struct scene *s);
 void section_peers(struct scene *s);

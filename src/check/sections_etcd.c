@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each endpoint of etcd: answers, by its JSON gateway, and lets us read the records of peers. */
+/* Each endpoint of etcd, all asked at once, at the beginning: answers, by its JSON gateway, and lets us read the
+ * records of peers. */
 #include "check/sections.h"
 
 #include <stdio.h>
@@ -11,10 +12,11 @@
 
 enum { TIMEOUT_MS = 10000, TURN_MS = 100, REQUEST_BYTES = 4096 };
 
-struct waiting {
-    struct scene *s;
+struct etcd_endpoint {
     const char *url;
-    bool over;
+    bool asked, over;
+    unsigned status; /* 0: no answer */
+    char failure[256];
 };
 
 static const char *remedy_for(const char *failure)
@@ -27,28 +29,50 @@ static const char *remedy_for(const char *failure)
         return "etcd-servers must be etcd's client URLs (port 2379), and etcd-cafile the CA of its serving certificate";
     if (strstr(failure, "does not speak TLS") != NULL || strstr(failure, "TLS handshake: the server closed") != NULL)
         return "etcd-servers must begin with http:// if etcd serves without TLS there, and be its client URLs";
+    if (strstr(failure, "timed out") != NULL)
+        return "if etcd runs there, it hangs or is overloaded: its log, and CPU, memory and disks of its machine; if "
+               "it does not, correct etcd-servers: something drops what is sent there";
     return "start etcd, or correct etcd-servers";
 }
 
 static void on_answer(void *arg, const struct fetch_result *r)
 {
-    struct waiting *w = arg;
-    struct findings *f = w->s->f;
-    char failure[256] = "";
+    struct etcd_endpoint *e = arg;
 
-    w->over = true;
-    if (!r->ok)
-        (void)snprintf(failure, sizeof(failure), "%s", r->failure);
-    if (!r->ok)
-        findings_wrong(f, "etcd-reachable", remedy_for(failure), "etcd-servers: %s", failure);
-    else if (r->head->status == 404)
-        findings_wrong(f, "etcd-gateway", "etcd 3.4 or newer, without --enable-grpc-gateway=false",
-                       "etcd-servers: %s has no JSON gateway (404)", w->url);
-    else if (r->head->status != 200)
-        findings_wrong(f, "etcd-rights", "give etcd-certfile and etcd-keyfile that etcd believes, with rights to read",
-                       "etcd-servers: %s does not let records be read: it answers %u", w->url, r->head->status);
+    e->over = true;
+    if (r->ok)
+        e->status = r->head->status;
     else
-        findings_good(f, "etcd-reachable", "%s lets the records of peers be read", w->url);
+        (void)snprintf(e->failure, sizeof(e->failure), "%s", r->failure);
+}
+
+/* What failed may begin with the endpoint; of several it has to be said which. */
+static void say_failure(struct findings *f, const struct etcd_endpoint *e)
+{
+    const char *authority = strstr(e->url, "//");
+    bool named = authority != NULL && strncmp(e->failure, authority + 2, strlen(authority + 2)) == 0;
+
+    findings_wrong(f, "etcd-reachable", remedy_for(e->failure), "etcd-servers: %s%s%s", named ? "" : e->url,
+                   named ? "" : ": ", e->failure);
+}
+
+static void judge(struct findings *f, const struct etcd_endpoint *e)
+{
+    enum { FAILURES = 500 };
+
+    if (e->status == 0)
+        say_failure(f, e);
+    else if (e->status == 404)
+        findings_wrong(f, "etcd-gateway", "etcd 3.4 or newer, without --enable-grpc-gateway=false",
+                       "etcd-servers: %s has no JSON gateway (404)", e->url);
+    else if (e->status >= FAILURES)
+        findings_wrong(f, "etcd-ready", "see to etcd there: its log, whether it has a leader, and its disk",
+                       "etcd-servers: %s does not read records: it answers %u", e->url, e->status);
+    else if (e->status != 200)
+        findings_wrong(f, "etcd-rights", "give etcd-certfile and etcd-keyfile that etcd believes, with rights to read",
+                       "etcd-servers: %s does not let records be read: it answers %u", e->url, e->status);
+    else
+        findings_good(f, "etcd-reachable", "%s lets the records of peers be read", e->url);
 }
 
 /* One key of the records' range, none of its value. */
@@ -66,11 +90,10 @@ static void put_question(const struct config *c, struct buf *out)
     buf_append_str(out, "\",\"limit\":1,\"keys_only\":true}");
 }
 
-static void check_endpoint(struct scene *s, size_t i, struct slice body)
+static void ask(struct scene *s, size_t i, struct slice body, struct etcd_endpoint *out)
 {
     const struct http_field type = {
         .name = SLICE_LIT("Content-Type"), .value = SLICE_LIT("application/json"), .id = HTTP_CONTENT_TYPE};
-    struct waiting w = {s, s->config->etcd_servers[i], false};
     const struct fetch_opts o = {
         .origin = s->around.etcd[i],
         .method = SLICE_LIT("POST"),
@@ -82,24 +105,43 @@ static void check_endpoint(struct scene *s, size_t i, struct slice body)
         .timeout_ms = TIMEOUT_MS,
     };
 
-    if (fetch_start(s->back, s->loop, &o, on_answer, &w) == NULL)
+    out->url = s->config->etcd_servers[i];
+    out->asked = fetch_start(s->back, s->loop, &o, on_answer, out) != NULL;
+}
+
+static bool any_waited_for(const struct etcd_endpoint *e, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (e[i].asked && !e[i].over)
+            return true;
+    return false;
+}
+
+void section_etcd_begin(struct scene *s)
+{
+    size_t n = s->around.n_etcd;
+    struct buf body;
+
+    if (n == 0)
         return;
-    while (!w.over)
-        loop_run_once(s->loop, TURN_MS);
+    s->etcd = must_zalloc(n * sizeof(*s->etcd));
+    buf_init(&body, REQUEST_BYTES);
+    put_question(s->config, &body);
+    for (size_t i = 0; i < n; i++)
+        ask(s, i, buf_slice(&body), &s->etcd[i]);
+    buf_free(&body);
 }
 
 void section_etcd(struct scene *s)
 {
-    struct buf body;
+    size_t n = s->around.n_etcd;
 
     findings_enter(s->f, CHECK_ETCD);
-    if (s->around.n_etcd == 0) {
+    if (n == 0)
         findings_good(s->f, "etcd", "not used: addresses of peers come from their Leases and from peers");
-        return;
-    }
-    buf_init(&body, REQUEST_BYTES);
-    put_question(s->config, &body);
-    for (size_t i = 0; i < s->around.n_etcd; i++)
-        check_endpoint(s, i, buf_slice(&body));
-    buf_free(&body);
+    while (any_waited_for(s->etcd, n))
+        loop_run_once(s->loop, TURN_MS);
+    for (size_t i = 0; i < n; i++)
+        if (s->etcd[i].asked)
+            judge(s->f, &s->etcd[i]);
 }

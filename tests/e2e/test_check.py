@@ -324,6 +324,18 @@ def test_etcd_hangs(world):
     world.settle()
 
 
+def test_etcds_silent(world):
+    """several endpoints of etcd that take connections and say nothing are waited for side by side: less than 18 s, not 30"""
+    with contextlib.ExitStack() as opened:
+        frozen = [opened.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(3)]
+        begin = time.monotonic()
+        status, text = before(world, {"etcd-servers": ["http://127.0.0.1:%d" % port for port in frozen]})
+        took = time.monotonic() - begin
+    check(took < 18, took, text)
+    equal(status, 2, text)
+    equal(len(re.findall("\u00d7 etcd-servers: http://127.0.0.1:\\d+: timed out: no answer to POST /v3/kv/range in 10.0 s\n    what to do: if etcd runs there, it hangs", text)), 3, text)
+
+
 def test_lapsed_peer(world):
     """a peer that answers and renews its Lease no more: the process has seen that, the check sees the Lease for the first time"""
     proxy = world.proxies["a"]

@@ -19,6 +19,7 @@ static struct config config;
 
 static struct unit unit; /* what is told of it */
 static char asked[256], user[256];
+static bool etcd_asked; /* before the local server is */
 
 /* ---- in place of check/unit.c, the sections and check/scene.c ---- */
 
@@ -53,9 +54,16 @@ void section_certificates(struct scene *s)
     s->trusted = facts.trusted;
 }
 
+void section_etcd_begin(struct scene *s)
+{
+    (void)s;
+    etcd_asked = true;
+}
+
 void section_local(struct scene *s)
 {
-    section(s, CHECK_LOCAL, "local");
+    section(s, CHECK_LOCAL, etcd_asked ? "local" : "local, and etcd waits for it");
+    etcd_asked = false;
     s->local_answers = facts.local_answers;
 }
 

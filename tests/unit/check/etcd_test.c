@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each endpoint of etcd is asked for one key of the records; what is made of each kind of answer. */
+/* All endpoints of etcd are asked at once for one key of the records; what is made of each kind of answer. */
 #include "back/fetch.h"
 #include "check/sections.h"
 #include "lib/tap.h"
@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { ROOM = 1 << 16, ENDPOINTS = 9 };
+enum { ROOM = 1 << 16, ENDPOINTS = 10 };
 
 /* What endpoint i answers; 0: not at all, and why. */
 static const struct {
@@ -16,16 +16,20 @@ static const struct {
 } answers[ENDPOINTS] = {{200, ""},
                         {404, ""},
                         {403, ""},
-                        {0, "connect: Connection refused"},
+                        {0, "d: connect: Connection refused"},
                         {0, "TLS: certificate refused: its CA"},
                         {500, ""},
                         {0, "TLS: certificate refused: it is not for x"},
                         {0, "TLS: certificate refused: it has expired"},
-                        {0, "TLS: what answers does not speak TLS"}};
+                        {0, "TLS: what answers does not speak TLS"},
+                        {0, "timed out"}};
 
-static fetch_fn *waiting;
-static void *waiting_arg;
-static size_t asked, no_memory_at;
+static struct {
+    fetch_fn *fn;
+    void *arg;
+    size_t i; /* of the endpoint */
+} waiting[ENDPOINTS];
+static size_t n_waiting, asked, no_memory_at, asked_first; /* before anybody answered */
 static struct buf told;
 
 /* ---- in place of back/fetch.c, net/loop.c and check/scene.c ---- */
@@ -40,36 +44,43 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
     asked++;
     if (asked == no_memory_at)
         return NULL;
-    waiting = fn;
-    waiting_arg = arg;
+    waiting[n_waiting].fn = fn;
+    waiting[n_waiting].arg = arg;
+    waiting[n_waiting++].i = asked - 1;
     return arg;
 }
 
+/* Who was asked last answers first. */
 void loop_run_once(struct loop *l, uint64_t max_wait_ms)
 {
-    struct http_head head = {.status = answers[asked - 1].status};
-    const struct fetch_result r = {.ok = head.status != 0, .failure = answers[asked - 1].failure, .head = &head};
+    size_t i = waiting[--n_waiting].i;
+    struct http_head head = {.status = answers[i].status};
+    const struct fetch_result r = {.ok = head.status != 0, .failure = answers[i].failure, .head = &head};
 
     (void)l;
     (void)max_wait_ms;
-    waiting(waiting_arg, &r);
+    if (asked_first == 0)
+        asked_first = asked;
+    waiting[n_waiting].fn(waiting[n_waiting].arg, &r);
 }
 
 /* ---- the section ---- */
 
 static void look(size_t n, const char *want, const char *name)
 {
-    static const char *const urls[] = {"http://a", "http://b", "http://c", "http://d", "http://e",
-                                       "http://f", "http://g", "http://h", "http://i", NULL};
+    static const char *const urls[] = {"http://a", "http://b", "http://c", "http://d", "http://e", "http://f",
+                                       "http://g", "http://h", "http://i", "http://j", NULL};
     struct config c = {.etcd_servers = urls, .etcd_prefix = "/registry"};
     struct scene s = {.config = &c, .f = findings_new()};
     struct buf out;
 
     buf_init(&out, ROOM);
     buf_reset(&told);
-    asked = 0;
+    asked = asked_first = 0;
     s.around.n_etcd = n;
+    section_etcd_begin(&s);
     section_etcd(&s);
+    mem_free(s.etcd);
     findings_print_text(s.f, false, &out);
     is_slice(buf_slice(&out), want, "%s", name);
     buf_free(&out);
@@ -97,22 +108,27 @@ int main(void)
          "    what to do: etcd 3.4 or newer, without --enable-grpc-gateway=false\n"
          "XX etcd-servers: http://c does not let records be read: it answers 403\n"
          "    what to do: give etcd-certfile and etcd-keyfile that etcd believes, with rights to read\n"
-         "XX etcd-servers: connect: Connection refused\n    what to do: start etcd, or correct etcd-servers\n"
-         "XX etcd-servers: TLS: certificate refused: its CA\n"
+         "XX etcd-servers: d: connect: Connection refused\n    what to do: start etcd, or correct etcd-servers\n"
+         "XX etcd-servers: http://e: TLS: certificate refused: its CA\n"
          "    what to do: etcd-servers must be etcd's client URLs (port 2379), and etcd-cafile the CA of its serving "
          "certificate\n"
-         "XX etcd-servers: http://f does not let records be read: it answers 500\n"
-         "    what to do: give etcd-certfile and etcd-keyfile that etcd believes, with rights to read\n"
-         "XX etcd-servers: TLS: certificate refused: it is not for x\n"
+         "XX etcd-servers: http://f does not read records: it answers 500\n"
+         "    what to do: see to etcd there: its log, whether it has a leader, and its disk\n"
+         "XX etcd-servers: http://g: TLS: certificate refused: it is not for x\n"
          "    what to do: etcd-servers must be etcd's client URLs (port 2379), by a name or an address of its "
          "certificate\n"
-         "XX etcd-servers: TLS: certificate refused: it has expired\n"
+         "XX etcd-servers: http://h: TLS: certificate refused: it has expired\n"
          "    what to do: renew etcd's serving certificate (kubeadm certs renew etcd-server), or set this machine's "
          "clock\n"
-         "XX etcd-servers: TLS: what answers does not speak TLS\n"
+         "XX etcd-servers: http://i: TLS: what answers does not speak TLS\n"
          "    what to do: etcd-servers must begin with http:// if etcd serves without TLS there, and be its client "
-         "URLs\n\n8 wrong, 0 to be looked at, 1 well.\n",
+         "URLs\nXX etcd-servers: http://j: timed out\n"
+         "    what to do: if etcd runs there, it hangs or is overloaded: its log, and CPU, memory and disks of its "
+         "machine; "
+         "if it does not, correct etcd-servers: something drops what is sent there\n\n9 wrong, 0 to be looked at, 1 "
+         "well.\n",
          "every kind of answer");
+    is_u64(asked_first, ENDPOINTS, "all are asked before any has answered");
     no_memory_at = 1;
     look(2,
          "etcd\nXX etcd-servers: http://b has no JSON gateway (404)\n"
