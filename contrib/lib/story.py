@@ -289,12 +289,13 @@ def look_around(cluster, host_pid, simulated):
     return shell
 
 
-def explain_keep(t, cluster, shell):
+def explain_keep(t, cluster, shell, simulated):
     old, new = cluster.nodes
     t.heading("It is still running")
     t.tell("The servers live in a network of their own. This opens a shell there (or runs a command):")
     t.command(shell)
-    t.command("%s kubectl --kubeconfig %s get %s" % (shell, old.name, KUBECTL_NAME))
+    if not simulated or shutil.which("kubectl"):  # where all is simulated, this machine's own
+        t.command("%s kubectl --kubeconfig %s get %s" % (shell, old.name, KUBECTL_NAME))
     t.tell("""Kubeconfigs in %s: %s and %s go through mvproxy, %s-direct and %s-direct straight to kube-apiserver. Logs are in
            %s/logs, mvproxy's configuration in mvproxy-*.yaml, its metrics at http://%s:9443/metrics.""" % (
                cluster.dir, old.name, new.name, old.name, new.name, cluster.dir, old.loopback))
@@ -321,7 +322,7 @@ def play(args, box):
         Story(cluster, t, args.sim).tell()
         status = 1 if t.summary() else 0
         if args.keep:
-            explain_keep(t, cluster, look_around(cluster, box.host_pid, args.sim))
+            explain_keep(t, cluster, look_around(cluster, box.host_pid, args.sim), args.sim)
             box.detach()
             signal.pause()
     except (waiting.Timeout, DaemonError, OSError, HTTPException, AssertionError) as error:
