@@ -94,7 +94,8 @@ static bool parse_one(struct parser *p)
     bool is_config;
 
     if (arg[0] != '-' || arg[1] == '\0') {
-        buf_printf(p->errors, "command line: \"%s\": unexpected argument: options begin with --\n", arg);
+        buf_printf(p->errors, "command line: \"%s\": unexpected argument: options begin with --%s\n", arg,
+                   arg[0] == '-' ? "" : ", and commands are mvproxyctl's");
         return false;
     }
     rest = slice_from(rest, arg[1] == '-' ? 2 : 1);

@@ -350,7 +350,8 @@ static void test_command_line(void)
     c = load(BASE, worse, complaints, sizeof(complaints));
     is_null(c, "a malformed command line is refused");
     is_str(complaints,
-           "command line: \"word\": unexpected argument: options begin with --\ncommand line: --v: value missing: "
+           "command line: \"word\": unexpected argument: options begin with --, and commands are mvproxyctl's\ncommand "
+           "line: --v: value missing: "
            "write --v=VALUE\n",
            "and all of it is named");
     c = load(BASE, bare, complaints, sizeof(complaints));
