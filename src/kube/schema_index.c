@@ -37,7 +37,9 @@ struct schema_reader {
     bool first, first_path;     /* for the scanner: of the document, of its paths */
     bool found, disordered;     /* there are paths; they are not in order */
     bool starved;               /* out of memory */
-    struct schema_entry *spare; /* as large as the index's */
+    struct schema_entry *spare; /* as large as the index's, and charged as that is */
+    size_t spared;              /* bytes of it */
+    struct quota *quota;
     size_t run;                 /* so many in a row are in order */
     size_t left, right, merged; /* next of the left and the right run, and where it goes to */
     size_t looked, kept;        /* for the digest */
@@ -227,17 +229,25 @@ static void end_pass(struct schema_reader *r)
     r->merged = 0;
 }
 
+static bool take_spare(struct schema_reader *r)
+{
+    size_t bytes = r->index->room * sizeof(*r->spare);
+
+    if (!quota_take(r->quota, bytes))
+        return starve(r);
+    r->spared = bytes;
+    r->run = 1;
+    r->spare = mem_alloc(bytes);
+    return r->spare != NULL || starve(r);
+}
+
 /* No API server's is out of order. A merge sort from below; entries that come first stay so among their like. */
 static enum step step_order(struct schema_reader *r)
 {
     struct schema_index *x = r->index;
 
-    if (r->spare == NULL) {
-        r->spare = mem_array(x->room, sizeof(*r->spare));
-        r->run = 1;
-        if (r->spare == NULL)
-            return starve(r) ? STEP_MORE : STEP_FAILED;
-    }
+    if (r->spare == NULL && !take_spare(r))
+        return STEP_FAILED;
     for (size_t done = 0; done < STEP_BYTES; r->merged++) {
         size_t from = r->merged - r->merged % (2 * r->run), middle = least(from + r->run, x->n),
                end = least(from + 2 * r->run, x->n);
@@ -292,6 +302,7 @@ struct schema_reader *schema_reader_new(struct slice document, struct quota *quo
     if (r == NULL)
         return NULL;
     jscan_init(&r->scan, document, SCHEMA_DEPTH);
+    r->quota = quota;
     r->index = mem_zalloc(sizeof(*r->index));
     if (r->index != NULL) {
         *r->index = (struct schema_index){.refs = 1, .digest = 1, .quota = quota};
@@ -332,6 +343,7 @@ void schema_reader_free(struct schema_reader *r)
     if (r == NULL)
         return;
     schema_index_unref(r->index);
+    quota_give(r->quota, r->spared);
     mem_free(r->spare);
     mem_free(r);
 }

@@ -119,13 +119,14 @@ static void test_many(void)
         struct schema_reader *r;
         struct quota quota;
         unsigned steps = 0, ordered = 1;
+        size_t most = 0;
         struct buf b;
 
         put_many(&b, 30000, strides[i]);
         quota_init(&quota, NULL, 0);
         r = schema_reader_new(buf_slice(&b), &quota);
-        while (r != NULL && schema_reader_step(r, &x) == STEP_MORE)
-            steps++;
+        for (; r != NULL && schema_reader_step(r, &x) == STEP_MORE; steps++)
+            most = quota.held > most ? quota.held : most;
         schema_reader_free(r);
         buf_free(&b);
         is_u64(schema_index_count(x), 30000, "all of many, stride %u", strides[i]);
@@ -134,6 +135,7 @@ static void test_many(void)
         is_u64(ordered, 30000, "in order");
         ok(steps > 20, "in %u steps", steps);
         ok(quota.held > 2 << 20, "%zu bytes are charged", quota.held);
+        ok((most >= quota.held + 30000 * sizeof(struct schema_entry)) == (i > 0), "and what it takes to sort them");
         is_slice(hash_of(x, "g29999", "v1"), "1", "found");
         schema_index_unref(x);
         is_u64(quota.held, 0, "and given back");
