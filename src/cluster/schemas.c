@@ -20,6 +20,7 @@ struct schemas {
     struct buf text;       /* of the index that comes */
     struct hash_stream *hash;
     bool too_large;
+    size_t skipped; /* bytes of an answer that is no index */
     struct schema_reader *reader;
     struct work work; /* reads it */
     struct schema_index *index, *coming;
@@ -29,9 +30,9 @@ struct schemas {
     const char *unusable; /* why the last one that was there is; NULL: it is not */
 };
 
-static const char too_large[] = "it is over 8 MiB", not_understood[] = "it is not understood",
-                  no_memory[] = "out of memory";
-_Static_assert(LIMIT_SCHEMA_INDEX_BYTES == 8 << 20, "as the text says");
+static const char too_large[] = "it is over 8 MiB",
+                  not_understood[] = "it is malformed, or has more than 65536 documents", no_memory[] = "out of memory";
+_Static_assert(LIMIT_SCHEMA_INDEX_BYTES == 8 << 20 && LIMIT_SCHEMAS == 65536, "as the texts say");
 
 struct schemas *schemas_new(struct api *a, bool peer, void (*changed)(void *arg), void *arg)
 {
@@ -107,8 +108,10 @@ static bool on_piece(void *arg, const struct http_head *head, struct slice piece
 {
     struct schemas *s = arg;
 
-    if (head->status != 200)
-        return true;
+    if (head->status != 200) { /* its status says it all */
+        s->skipped += piece.n;
+        return s->skipped <= LIMIT_SMALL_BODY;
+    }
     s->too_large = piece.n > LIMIT_SCHEMA_INDEX_BYTES - buf_len(&s->text);
     return buf_append(&s->text, piece) && hash_sha512_add(s->hash, piece);
 }
@@ -227,6 +230,7 @@ void schemas_poll(struct schemas *s, struct origin *o)
         return;
     s->origin = origin_ref(o);
     s->too_large = false;
+    s->skipped = 0;
     s->hash = hash_sha512_start();
     if (s->hash == NULL) {
         rest(s);

@@ -2,6 +2,7 @@
 /* Schemas are read with discovery, conditionally, and what is known of them stays true. */
 #include "cluster/schemas.h"
 
+#include "base/limits.h"
 #include "cluster/cluster_view.h"
 #include "lib/tap.h"
 #include "sim/world.h"
@@ -161,7 +162,7 @@ static void large(void)
     kube_set_schemas(b, "\"");
     kube_add_schemas(b, 10);
     sim_run_ms(w.loop, INTERVAL_MS);
-    is_str(unusable(&w, 1), "it is not understood", "not understood: said");
+    is_str(unusable(&w, 1), "it is malformed, or has more than 65536 documents", "not understood: said");
     kube_set_schemas(b, "A");
     kube_add_schemas(b, 20000);
     sim_run_ms(w.loop, INTERVAL_MS);
@@ -173,8 +174,33 @@ static void large(void)
     world_end(&w);
 }
 
+static bool serve_much(void *arg, struct sim_request *q)
+{
+    sim_reply(q, 404, "text/plain", NULL, *(struct slice *)arg);
+    return true;
+}
+
+/* No index: how long the answer is does not matter, as it is not read to its end. */
+static void endless_denial(void)
+{
+    struct slice much = {mem_zalloc(LIMIT_SMALL_BODY + 1), LIMIT_SMALL_BODY + 1};
+    struct world w;
+    struct kube_server *b = two(&w, "A", "B");
+
+    kube_set_schemas(b, NULL);
+    kube_set_extra(b, serve_much, &much);
+    sim_run_ms(w.loop, INTERVAL_MS);
+    ok(skewed(&w), "a denial that is too long to be one says nothing");
+    much.n = LIMIT_SMALL_BODY;
+    sim_run_ms(w.loop, INTERVAL_MS);
+    ok(!skewed(&w), "one that is just as long as it may be is read");
+    world_end(&w);
+    mem_free((char *)(uintptr_t)much.p);
+}
+
 int main(void)
 {
+    endless_denial();
     differ();
     untagged();
     replaced();
