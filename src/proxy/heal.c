@@ -521,10 +521,16 @@ static bool keep_head(struct job *j)
     return true;
 }
 
-/* Only of a document: with trailers, which no API server has, it goes on as it came. */
-static bool is_relayed_with(const struct heal *h, const struct http_head *trailers)
+/*
+ * Only of a document: with trailers, which no API server has, it goes on as it came, but without them if it is more
+ * than may wait for a client at once.
+ */
+static bool is_relayed_with(const struct job *j, const struct http_head *trailers)
 {
-    return h->head == NULL || (trailers != NULL && trailers->n_fields > 0 && !is_false_404(h->head));
+    const struct heal *h = j->heal;
+
+    return h->head == NULL || (trailers != NULL && trailers->n_fields > 0 && !is_false_404(h->head) &&
+                               buf_len(&j->kept) <= HOLD_UNANNOUNCED);
 }
 
 static void start_completing(struct job *j)
@@ -545,7 +551,7 @@ static void start_completing(struct job *j)
 
 static void on_end(struct job *j, const struct http_head *trailers)
 {
-    if (is_relayed_with(j->heal, trailers)) {
+    if (is_relayed_with(j, trailers)) {
         if (j->heal->head == NULL || let_go(j))
             relay_end(j, trailers);
     } else if (keep_head(j)) {

@@ -59,6 +59,12 @@ func (f *fault) apply(w http.ResponseWriter, r *http.Request) (*faultWriter, boo
 		w.Header().Set("Connection", "close")
 	case "trailers":
 		w.Header().Add("Trailer", "X-Sim-Checksum")
+		if f.Body != "" {
+			f.Status = 200
+			f.answer(w, r)
+			out.finish()
+			return out, true
+		}
 	}
 	return out, false
 }

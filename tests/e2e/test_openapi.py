@@ -6,6 +6,7 @@ import hashlib
 import json
 
 import fixture
+import rawh2
 from fixture import check, equal, until
 
 INDEX = "/openapi/v3"
@@ -195,6 +196,16 @@ def test_large(world):
         world.sim.heal(fault)
     until(lambda: "over 8 MiB" not in fixture.ctl(world, "status")[1], "the end of it", 60)
     until(lambda: set(paths(world)) == set(paths(world, direct=True)) | set(paths(world, "b", direct=True)), "as before", 60)
+
+
+def test_large_with_trailers(world):
+    """an answer of known length that is more than may wait at once, and ends with trailers, which only HTTP/2 allows: whole"""
+    body = '{"paths":{},"more":"%s"}' % ("x" * (6 << 20))
+    fault = world.sim.fault("trailers", "a", "GET", INDEX, body=body, contentType="application/json")
+    with world.client(user="admin", alpn=("h2",)) as conn:
+        client = rawh2.RawH2(conn)
+        equal(hashlib.sha256(client.whole(client.request("GET", INDEX))).hexdigest(), hashlib.sha256(body.encode()).hexdigest(), "body")
+    world.sim.heal(fault)
 
 
 if __name__ == "__main__":
