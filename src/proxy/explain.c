@@ -428,6 +428,7 @@ static void put_path(struct json_write *w, struct slice path)
 static void put_request(struct json_write *list, const struct job *j, uint64_t now_us)
 {
     const struct served_peer *peer = j->peer != NULL || j->state != JOB_ASKING ? j->peer : j->judge;
+    const struct served *s = cluster_served(j->proxy->cluster); /* its own may be gone: the local names are the same */
     struct json_write w = json_nested(list, NULL, '{');
 
     json_seconds(&w, "ageSeconds", (now_us - exchange_started_us(j->x)) / 1000);
@@ -438,8 +439,8 @@ static void put_request(struct json_write *list, const struct job *j, uint64_t n
     json_slice(&w, "user", j->summary.user);
     json_text(&w, "protocol", exchange_client(j->x)->protocol);
     json_text(&w, "row", route_row_name(j->route.row));
-    json_text(&w, "server", peer != NULL ? peer->host : j->target != NULL ? served_local_host(j->served) : NULL);
-    json_text(&w, "serverID", peer != NULL ? peer->id : j->target != NULL ? served_local_id(j->served) : NULL);
+    json_text(&w, "server", peer != NULL ? peer->host : j->target != NULL ? served_local_host(s) : NULL);
+    json_text(&w, "serverID", peer != NULL ? peer->id : j->target != NULL ? served_local_id(s) : NULL);
     json_text(&w, "state", state_of(j));
     json_bool(&w, "longRunning", j->summary.long_running);
     json_u64(&w, "bytesIn", exchange_request_bytes(j->x));

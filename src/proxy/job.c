@@ -94,6 +94,32 @@ void job_forget_request(struct job *j)
     exchange_forget_request(j->x);
 }
 
+static bool is_custom(const struct job *j)
+{
+    return j->info.name_selected && served_excluded(j->served, j->info.group, j->info.version);
+}
+
+/* Without memory it is kept. */
+void job_forget_snapshot(struct job *j)
+{
+    struct arena *a = exchange_arena(j->x);
+    struct served_peer *names = NULL;
+
+    if (j->peer != NULL) {
+        struct slice id = arena_copy(a, slice_str(j->peer->id)), host = arena_copy(a, slice_str(j->peer->host));
+
+        names = arena_alloc(a, sizeof(*names));
+        if (id.p == NULL || host.p == NULL || names == NULL)
+            return;
+        *names = (struct served_peer){.id = id.p, .host = host.p};
+        j->summary.peer = names->host;
+    }
+    j->peer = names;
+    j->summary.custom = is_custom(j);
+    served_unref(j->served);
+    j->served = NULL;
+}
+
 /* A peer's mvproxy looks twice a second whether our server is there (cluster/pulse.h): nothing that anybody looks for.
  */
 static bool is_pulse(const struct job *j)
@@ -131,7 +157,8 @@ static void account(struct job *j)
     if (j->summary.attempts > 0 && j->peer != NULL && !j->route.unserved) /* else its names may be anything */
         request_metrics_rerouted(j->proxy->request_metrics, j->summary.status, &j->info);
     /* By which of its two ways kube-apiserver tells the scope matters only here. */
-    j->summary.custom = j->info.name_selected && served_excluded(j->served, j->info.group, j->info.version);
+    if (j->served != NULL)
+        j->summary.custom = is_custom(j);
     /* Only now: its own answer may be what shows it. */
     j->summary.vouched = j->authn.kind == AUTHN_ASSERT || back_bearer_was_taken(j->proxy->back, j->bearer);
     request_metrics_count(j->proxy->request_metrics, j->x, &j->info, &j->route, &j->summary);

@@ -22,8 +22,6 @@
 #include "proxy/route.h"
 #include "proxy/traffic.h"
 
-struct proxy;
-
 enum job_state {
     JOB_DECIDING,   /* inside the handler, or waiting for a refresh of local discovery */
     JOB_ASKING,     /* waits for a server's verdict on a client, or for an answer that is to be completed (judge.h) */
@@ -43,7 +41,7 @@ enum job_stage {
 struct job {
     struct proxy *proxy;
     struct proxy_config *config;
-    struct served *served;
+    struct served *served; /* NULL: job_forget_snapshot() */
     struct exchange *x;
     enum job_state state;
     struct list_node under_way; /* in proxy->under_way */
@@ -145,6 +143,7 @@ void job_waited(struct job *j);         /* the poll that it waited for is over: 
 uint64_t job_throw_dice(struct job *j); /* a random number, but predictable: not for secrets */
 /* The answer has begun, so there can be no retry: frees the request's fields. */
 void job_forget_request(struct job *j);
-void job_drop_back(struct job *j); /* cancels a request to a server, if one is under way */
+void job_forget_snapshot(struct job *j); /* nor is it decided on again: keeps the peer's names, and nothing else */
+void job_drop_back(struct job *j);       /* cancels a request to a server, if one is under way */
 
 #endif

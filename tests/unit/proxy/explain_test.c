@@ -484,7 +484,17 @@ static void requests(void)
        "the oldest first, and a watch behind those that are younger");
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
     (void)has(two, "half");
-    ok(under_way(&w, 9, "\"state\":\"relaying\",\"longRunning\":true,\"bytesIn\":0,\"bytesOut\":4}"), "on its way");
+    ok(under_way(&w, 9,
+                 "\"server\":\"apiserver-a\",\"serverID\":\"apiserver-a\","
+                 "\"state\":\"relaying\",\"longRunning\":true,\"bytesIn\":0,\"bytesOut\":4}"),
+       "on its way");
+    two = client(&w);
+    say(two, "GET " JOBS "?watch=1 HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.peers[0], 2), "\r\n\r\n");
+    say(conn(&w.peers[0], 2), "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+    (void)has(two, "half");
+    ok(under_way(&w, 9, "\"server\":\"cp-b\",\"serverID\":\"apiserver-b\",\"state\":\"relaying\",\"longRunning\":true"),
+       "a watch of a peer's");
     world_close(&w);
 }
 

@@ -223,10 +223,14 @@ static struct disco *make_disco(bool jobs)
     return d;
 }
 
-static struct schema_index *schemas(const char *text)
+static struct schema_index *schemas(const struct world *w, const char *text)
 {
-    struct schema_index *x = text == NULL ? NULL : schema_index_parse(slice_str(text));
+    struct schema_reader *r = text == NULL ? NULL : schema_reader_new(slice_str(text), w->schemas_quota);
+    struct schema_index *x = NULL;
 
+    while (r != NULL && schema_reader_step(r, &x) == STEP_MORE)
+        continue;
+    schema_reader_free(r);
     if (text != NULL && x == NULL)
         tap_bail("test index");
     return x;
@@ -237,7 +241,7 @@ void world_know(struct world *w)
     static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
     struct disco *local = make_disco(w->local_has_jobs), *other = make_disco(true), *lacking = make_disco(false);
     bool by_peers = w->peers_without_jobs < w->n_peers;
-    struct schema_index *others = schemas(w->peer_schemas);
+    struct schema_index *others = schemas(w, w->peer_schemas);
     struct served_peer peers[WORLD_PEERS];
     struct served_document merged[SERVED_SHAPES] = {{.body = SLICE_NONE}};
     char *storage[SERVED_SHAPES * 3] = {NULL};
@@ -250,7 +254,7 @@ void world_know(struct world *w)
                               .behind = w->behind,
                               .local_refused = w->forbidden,
                               .local_etag = {SLICE_LIT("\"L\""), SLICE_LIT("\"L\"")},
-                              .local_schemas = schemas(w->local_schemas),
+                              .local_schemas = schemas(w, w->local_schemas),
                               .local_release = w->local_release,
                               .peers = peers,
                               .n_peers = w->n_peers,
