@@ -110,6 +110,14 @@ static bool is_doubtful(const struct cluster *c, const struct served_input *in, 
     return c->local_gone && (c->local_changed || !in_time(s, loop_now_ms(c->loop) - c->local_gone_ms, FRESH_MS));
 }
 
+static bool is_silent(const struct server *s)
+{
+    struct pulse_view v;
+
+    pulse_look(s->pulse, &v);
+    return refresh_failure(s->discovery) != NULL || v.state == PULSE_UNREACHABLE;
+}
+
 static bool collect_peers(struct cluster *c, struct served_input *in, struct survey *s)
 {
     size_t n = peers_count(c->peers), i = 0, used = 0;
@@ -138,6 +146,7 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
             peers[used].schemas = schemas_index(p->server->schemas);
             peers[used].release = schemas_release(p->server->schemas);
             peers[used].stale = p->life != PEER_LIVE || refresh_failing(p->server->discovery);
+            peers[used].silent = is_silent(p->server);
         }
         in->incomplete |= incomplete_without(c, p, s);
         /* An earlier process's document says nothing of what this one has added, also after it has left. */

@@ -154,7 +154,7 @@ static bool same_peer(const struct served_peer *p, const struct served_peer *in)
 {
     return strcmp(p->id, in->id) == 0 && strcmp(p->host, host_or_id(in->host, in->id)) == 0 && p->life == in->life &&
            p->drained == in->drained && p->discovery_known == in->discovery_known && p->pending == in->pending &&
-           p->stale == in->stale && p->origin == in->origin && p->source == in->source && p->disco == in->disco &&
+           p->silent == in->silent && p->origin == in->origin && p->source == in->source && p->disco == in->disco &&
            p->schemas == in->schemas && p->release == in->release;
 }
 

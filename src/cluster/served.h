@@ -24,6 +24,7 @@ struct served_peer {
     bool drained;         /* by an operator: gets requests only if no other server can take them */
     bool discovery_known; /* fetched at least once since the Lease appeared or changed holder */
     bool stale;           /* lapsed, or its polls fail: what only it serves is marked Stale in the merged document */
+    bool silent;  /* its last poll or probe failed: while the local server is away it is known, and may matter */
     bool vouches; /* excluded group/versions are as this one lists them in merged discovery, not as the local server did
                    */
     bool pending; /* its discovery is not known yet, but expected: live, has an address, and not silent for longer than
@@ -43,7 +44,7 @@ struct served_gv {
 
 /*
  * The facts that a snapshot is made of. Arrays are copied, documents and origins referenced. served_is() compares every
- * field except those that only matter for merging (`vouches`, `incomplete`, `doubtful`): they have become part
+ * field except those that only matter for merging (`stale`, `vouches`, `incomplete`, `doubtful`): they have become part
  * of the documents.
  */
 struct served_input {

@@ -265,12 +265,12 @@ static bool asks_peers(const struct route_query *q, bool untold, struct route *o
     return true;
 }
 
-/* A live peer cannot be read. While the local server is away, and the Leases are not followed, it may have become
- * another process meanwhile. */
-static bool somebody_is_out_of_sight(const struct served *s)
+/* While the local server is away, and the Leases are not followed, a live peer that does not answer may have become
+ * another process. */
+static bool somebody_is_silent(const struct served *s)
 {
     for (size_t i = 0; i < served_n_peers(s); i++)
-        if (served_peer_at(s, i)->life == SERVED_LIVE && served_peer_at(s, i)->stale)
+        if (served_peer_at(s, i)->life == SERVED_LIVE && served_peer_at(s, i)->silent)
             return true;
     return false;
 }
@@ -280,7 +280,7 @@ static bool only_newcomers_may(const struct route_query *q, const struct subject
 {
     const struct served *s = q->served;
 
-    return !served_pending(s) && ((served_peers_read(s) && !(is_away(q) && somebody_is_out_of_sight(s))) ||
+    return !served_pending(s) && ((served_peers_read(s) && !(is_away(q) && somebody_is_silent(s))) ||
                                   !served_undiscovered(s, what->group, what->version));
 }
 

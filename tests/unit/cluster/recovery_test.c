@@ -6,7 +6,7 @@
 #include "lib/tap.h"
 #include "sim/world.h"
 
-enum { AWAY_MS = 25000, A_MOMENT_MS = 5, SOON_MS = 100 };
+enum { AWAY_MS = 25000, A_MOMENT_MS = 5, SOON_MS = 100, NOTICED_MS = 2500 };
 
 /* A peer whose discovery could not be read for so long that the waits between retries have become long. */
 static struct kube_server *peer_away(struct world *w)
@@ -26,6 +26,35 @@ static struct kube_server *peer_away(struct world *w)
     sim_run_ms(w->loop, A_MOMENT_MS);
     is_str(world_freshness(w, "batch"), "Stale", "nobody has noticed yet that it is back");
     return b;
+}
+
+/* What it serves is believed for longer, but not that it is still the one that does: the Leases are not followed. */
+static void it_is_silent(void)
+{
+    static const enum sim_fault faults[] = {SIM_REFUSE, SIM_HANG};
+
+    for (size_t i = 0; i < ROWS(faults); i++) {
+        struct world w;
+        struct kube_server *b;
+
+        world_init(&w, WORLD_BASE);
+        w.opts.local_failover = w.opts.pulse = true;
+        b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+        world_start(&w);
+        ok(world_ready(&w, 2000) && !world_peer_of(&w, b)->silent, "fault %zu: a peer that answers", i);
+        kube_sim(w.local)->fault = SIM_REFUSE;
+        sim_run_ms(w.loop, NOTICED_MS);
+        ok(!world_peer_of(&w, b)->silent, "while the local server is away");
+        kube_sim(b)->fault = faults[i];
+        sim_run_ms(w.loop, NOTICED_MS);
+        ok(world_peer_of(&w, b)->silent, "one that does not, as soon as that is noticed");
+        is_str(world_freshness(&w, "batch"), faults[i] == SIM_HANG ? "Current" : "Stale",
+               "the document waits for polls");
+        kube_sim(b)->fault = SIM_FINE;
+        sim_run_ms(w.loop, NOTICED_MS);
+        ok(!world_peer_of(&w, b)->silent, "and it does again");
+        world_end(&w);
+    }
 }
 
 static void it_answers(void)
@@ -375,6 +404,7 @@ int main(void)
     leases_come_and_go();
     nowhere();
     dead_address();
+    it_is_silent();
     it_answers();
     it_renews();
     etcd_changes_leader();

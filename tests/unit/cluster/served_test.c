@@ -227,6 +227,9 @@ static void as_long_as_said(void)
         return;
     ok(served_is(s, &in), "the same again is the same");
     differ(s, &in);
+    peers[1].silent = true;
+    ok(!served_is(s, &in), "nor a peer that does not answer");
+    peers[1].silent = false;
     excluded[0] = SLICE_LIT("c/v1");
     ok(!served_is(s, &in), "another that is excluded is not");
     excluded[0] = SLICE_LIT("a/v1");

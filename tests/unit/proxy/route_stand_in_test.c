@@ -104,7 +104,7 @@ static struct served *make_served(const char *peers, bool local_has, bool aggreg
         }
         for (; c[1] == 'D' || c[1] == 'A' || c[1] == 'O' || c[1] == 'F'; c++) {
             p->drained |= c[1] == 'D';
-            p->stale |= c[1] == 'F';
+            p->silent |= c[1] == 'F';
             p->origin = c[1] == 'A' ? NULL : p->origin;
             p->release = c[1] == 'O' ? 33 : p->release;
             p->schemas = c[1] == 'O' ? older : p->schemas;
