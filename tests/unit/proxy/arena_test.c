@@ -11,6 +11,8 @@
 #include "lib/arena_fails.h"
 #include "net/loop.h"
 #include "net/tls_ctx.h"
+#include "proxy/explain.h"
+#include "proxy/proxy_config.h"
 #include "unit/net/fixture.h"
 #include "unit/proxy/world.h"
 
@@ -120,6 +122,11 @@ static const struct story stories[] = {
      .answer = "HTTP/1.1 200 OK\r\nX-A: b\r\n" LENGTH_2,
      .done = "\r\n\r\nok",
      .older = true},
+    {.name = "refused by us",
+     .request = "GET " PODS " HTTP/1.1\r\nHost: k\r\n\r\n",
+     .answer = "",
+     .done = "}",
+     .certificate = "foreign"},
 };
 
 /* ---- texts ---- */
@@ -307,11 +314,61 @@ static void torture(const struct story *st)
     }
 }
 
+/* ---- what is no request ---- */
+
+static void options(void)
+{
+    struct proxy_config *c;
+    struct world w;
+    uint64_t n;
+
+    world_init(&w, 1);
+    w.opts.username_headers = user;
+    w.opts.group_headers = group;
+    w.opts.extra_header_prefixes = extra;
+    world_start(&w);
+    for (n = 1; n < 100; n++) {
+        arena_calls = 0;
+        arena_fails_at = n;
+        arena_holds = false;
+        c = proxy_config_new(&w.opts);
+        arena_holds = true;
+        if (arena_calls < n)
+            break;
+        ok(c == NULL, "options, %llu: none", (unsigned long long)n);
+        proxy_config_unref(c);
+    }
+    ok(c != NULL && n > 6, "options: %llu allocations, each of which fails", (unsigned long long)n - 1);
+    proxy_config_unref(c);
+    world_close(&w);
+}
+
+static void explained(void)
+{
+    const struct explain_query q = {.method = "GET", .target = PODS};
+    struct err err = {""};
+    struct world w;
+    struct buf out;
+
+    world_open(&w, 1);
+    buf_init(&out, 100000);
+    arena_calls = 0;
+    arena_fails_at = 1;
+    arena_holds = false;
+    ok(!explain_request(w.proxy, &q, &out, &err) && buf_len(&out) == 0, "a question that finds no memory: no answer");
+    arena_holds = true;
+    is_str(err.text, "out of memory", "told why");
+    buf_free(&out);
+    world_close(&w);
+}
+
 int main(void)
 {
     log_set_verbosity(-1);
     arena_holds = true;
     for (size_t i = 0; i < ROWS(stories); i++)
         torture(&stories[i]);
+    options();
+    explained();
     return tap_end();
 }

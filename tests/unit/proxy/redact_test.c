@@ -31,6 +31,7 @@ static const struct {
     {"/pods?watch=1%23SECRET&limit=2", "/pods?watch=1...&limit=2"},
     {"/roles/system%3Anode?limit=%3", "/roles/system%3Anode?limit=%3"},
     {"//x//", "//x//"},
+    {"", ""},
 };
 
 int main(void)
