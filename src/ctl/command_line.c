@@ -149,7 +149,8 @@ static const struct command commands[] = {
     {"metrics", "metrics", 0, 0, "", "All metrics in Prometheus' text format.", show_metrics, NULL},
     {"version", "status", 0, 0, "", "The version of the running mvproxy (--version: that of mvproxyctl).", show_version,
      NULL},
-    {"support-bundle", NULL, 1, 1, "FILE", "What the running process says, in one file, without secrets.", NULL, NULL},
+    {"support-bundle", NULL, 1, 1, "FILE",
+     "What the running process says, in one file (-: to standard output), without secrets.", NULL, NULL},
 };
 
 /* skew --upgrade */
@@ -350,6 +351,19 @@ static int write_new_file(const char *path, struct json_object *o)
     return EXIT_NOT_WELL;
 }
 
+/* For who cannot have a file of ours, as out of a container without a shell. */
+static int write_to_stdout(struct json_object *o)
+{
+    const char *text = json_object_to_json_string_ext(o, JSON_C_TO_STRING_PRETTY);
+
+    if (text == NULL) {
+        fprintf(stderr, "mvproxyctl: %s\n", strerror(ENOMEM));
+        return EXIT_NOT_WELL;
+    }
+    show_json(slice_str(text), stdout);
+    return EXIT_FINE;
+}
+
 struct bundle {
     struct json_object *parts, *failed;
     bool gone; /* nobody answers any more: not asked again for each part */
@@ -419,16 +433,17 @@ static void say_written(const char *path, bool whole, bool json)
 
 static int finish_bundle(const struct bundle *b, const char *path, bool json)
 {
-    bool whole = json_object_object_length(b->failed) == 0;
+    bool whole = json_object_object_length(b->failed) == 0, to_stdout = strcmp(path, "-") == 0;
 
     if (json_object_object_length(b->parts) == 0)
         return EXIT_NOT_WELL;
     add_host(b);
     if (!whole)
         json_object_object_add(b->parts, "failed", json_object_get(b->failed));
-    if (write_new_file(path, b->parts) != EXIT_FINE)
+    if ((to_stdout ? write_to_stdout(b->parts) : write_new_file(path, b->parts)) != EXIT_FINE)
         return EXIT_NOT_WELL;
-    say_written(path, whole, json);
+    if (!to_stdout)
+        say_written(path, whole, json);
     return whole ? EXIT_FINE : EXIT_NOT_WELL;
 }
 
@@ -546,10 +561,10 @@ static bool take_option(struct call *c, char *const **at)
     return true;
 }
 
-/* A number below zero is none, wherever it stands: who gets it says what is wrong with it. */
+/* A number below zero is none, wherever it stands: who gets it says what is wrong with it. Nor is - alone. */
 static bool is_option(const char *arg)
 {
-    return arg[0] == '-' && (arg[1] < '0' || arg[1] > '9');
+    return arg[0] == '-' && arg[1] != '\0' && (arg[1] < '0' || arg[1] > '9');
 }
 
 static bool take_line(struct call *c, char *const *argv)

@@ -365,6 +365,8 @@ def test_small_commands(world):
     check("by hand" in parts["log"] or "mvproxy" in parts["log"], "the log, or why it is not there", parts["log"][:300])
     check("canary" not in text and "PRIVATE KEY" not in text, "secrets")
     equal(os.stat(path).st_mode & 0o777, 0o600, "mode of the bundle")
+    done = ctl(world, "support-bundle", "-")
+    check(done[0] == 0 and done[2] == "" and set(json.loads(done[1])) == set(parts), "to standard output", done[0], done[2])
     link, other = os.path.join(world.scratch, "link.json"), os.path.join(world.scratch, "other.json")
     os.symlink(other, link)
     for there in (path, link):

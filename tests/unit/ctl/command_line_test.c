@@ -511,7 +511,8 @@ static void take_host_out(char *text)
 static void bundle(void)
 {
     static const char *const arguments[MOST_ARGUMENTS] = {"support-bundle", "bundle"},
-                             *const as_json[MOST_ARGUMENTS] = {"-o", "json", "support-bundle", "bundle"};
+                             *const as_json[MOST_ARGUMENTS] = {"-o", "json", "support-bundle", "bundle"},
+                             *const to_stdout[MOST_ARGUMENTS] = {"support-bundle", "-"};
     char text[TEXT];
     struct said said;
     struct stat st;
@@ -548,6 +549,11 @@ static void bundle(void)
     run(as_json, OK("1") OK("2") OK("3") OK("4") OK("5") OK("6"), -1, &said);
     is_str(said.out, "{\n  \"written\":\"bundle\",\n  \"whole\":true\n}\n", "said as JSON");
     (void)unlink("bundle");
+    run(to_stdout, OK("1") OK("2") OK("3") OK("4") OK("5") OK("6"), -1, &said);
+    is_int(said.status, 0, "without a file");
+    is_slice(slice_of(said.out, strcspn(said.out, "4")),
+             "{\n  \"status\":1,\n  \"skew\":2,\n  \"requests\":3,\n  \"config\":", "to standard output");
+    ok(stat("-", &st) != 0, "and to nothing else");
 }
 
 /* A part that cannot be had is named in the file and beside it; the others are there. */
