@@ -279,6 +279,9 @@ static void limits(void)
     ok(peers_count(p) == LIMIT_PEERS && added == LIMIT_PEERS && peers_ignored(p) == 1, "no more by their records");
     peers_lease(p, &other);
     ok(peers_count(p) == LIMIT_PEERS && peers_ignored(p) == 2, "nor by their Leases");
+    other.renew_us = 1;
+    peers_lease(p, &other);
+    ok(peers_count(p) == LIMIT_PEERS && peers_ignored(p) == 2, "nor is what has expired one that there is no room for");
     peers_free(p);
     is_u64(removed, LIMIT_PEERS, "and all of them go");
     world_end(&w);
@@ -382,12 +385,20 @@ static void read_at_last(void)
     world_init(&w, WORLD_BASE);
     b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     kube_sim(b)->delay_ms = 3000;
+    kube_forbid(w.local, "/apis/coordination.k8s.io/", 500);
+    listen();
     world_start(&w);
-    sim_run_ms(w.loop, 1000);
+    sim_run_ms(w.loop, 500);
+    ok(!served_leases_listed(cluster_served(w.cluster)), "the Leases cannot be listed");
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, 2000);
+    ok(served_leases_listed(cluster_served(w.cluster)), "then they are");
     ok(!served_peers_read(cluster_served(w.cluster)), "a peer has not said yet what it has");
     kube_sim(b)->delay_ms = 0;
     sim_run_ms(w.loop, 12000);
     ok(served_peers_read(cluster_served(w.cluster)), "then it has");
+    is_u64(heard("Discovery synced"), 1, "that all is known is said once");
+    listen_no_more();
     world_end(&w);
 }
 

@@ -378,6 +378,97 @@ static void aggregated_later(void)
     world_end(&w);
 }
 
+/* A watch that had events goes on where its server has ended it. */
+static void busy_watch(void)
+{
+    char name[32];
+    uint64_t lists;
+    struct world w;
+
+    (void)pair(&w);
+    lists = kube_lists(w.store, KUBE_CRD);
+    for (unsigned i = 0; i < 60; i++) {
+        (void)snprintf(name, sizeof(name), "c%u.x.io", i);
+        kube_put_crd(w.store, name, "x.io", "v1");
+        sim_run_ms(w.loop, 60000);
+    }
+    is_u64(kube_lists(w.store, KUBE_CRD), lists, "in an hour nothing is listed again");
+    world_end(&w);
+}
+
+/* The document is the same whatever order it has, and said once. */
+static void said_once(void)
+{
+    struct world w;
+    unsigned said;
+
+    listen();
+    log_set_verbosity(2);
+    (void)pair(&w);
+    sim_run_ms(w.loop, 5000);
+    said = heard("\"Merged discovery\"");
+    ok(said == 1, "the merged document is said once: %u", said);
+    kube_put_lease(w.store, &(struct kube_lease){.name = "apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa",
+                                                 .hostname = "cp-x",
+                                                 .holder = "apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa_x",
+                                                 .address = "10.0.0.9:6443",
+                                                 .duration_s = 3600,
+                                                 .renew_us = clock_wall_us()});
+    sim_run_ms(w.loop, 100000);
+    is_u64(heard("\"Merged discovery\""), said, "and not again with each snapshot");
+    kube_set_apis(w.local, WORLD_BATCH);
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 5000);
+    is_u64(heard("\"Merged discovery\""), said, "nor when nothing comes by it");
+    kube_set_apis(w.local, WORLD_BATCH ";policy/v1:poddisruptionbudgets");
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 5000);
+    is_u64(heard("\"Merged discovery\""), said + 1, "but another one");
+    log_set_verbosity(0);
+    listen_no_more();
+    world_end(&w);
+}
+
+/* The first of those that live collects the Leases of the dead, whoever comes behind it. */
+static void collects(void)
+{
+    enum { OTHERS = 40 };
+    struct arena *a = arena_new(1 << 20);
+    unsigned before = 0;
+    struct lease l;
+    struct world w;
+    bool there;
+
+    world_init(&w, WORLD_BASE);
+    world_without_lease(&w, 24);
+    w.opts.identity = IDENTITY_PUBLISH;
+    w.opts.advertise = "10.0.0.1:16443";
+    for (size_t i = 0; i < OTHERS; i++) {
+        char address[32], host[16];
+        struct kube_server *k;
+
+        (void)snprintf(address, sizeof(address), "10.0.0.%zu:6443", i + 2);
+        (void)snprintf(host, sizeof(host), "node-%zu", i);
+        k = world_peer(&w, host, address, WORLD_BASE);
+        if (strcmp(kube_id(k), kube_id(w.local)) < 0) {
+            kube_stop(k, true);
+            before++;
+        }
+    }
+    ok(before > 0 && before < OTHERS, "%u come before us, and are away", before);
+    kube_put_lease(w.store, &(struct kube_lease){.name = "apiserver-zzzzzzzzzzzzzzzzzzzzzzzzzz",
+                                                 .hostname = "cp-z",
+                                                 .holder = "apiserver-zzzzzzzzzzzzzzzzzzzzzzzzzz_x",
+                                                 .duration_s = 3600,
+                                                 .renew_us = 1});
+    world_start(&w);
+    sim_run_ms(w.loop, 2 * 3600 * 1000);
+    there = kube_get_lease(w.store, "apiserver-zzzzzzzzzzzzzzzzzzzzzzzzzz", a, &l);
+    ok(!there, "the Lease of a dead server is collected");
+    arena_free(a);
+    world_end(&w);
+}
+
 /* ---- ends ---- */
 
 static void on_looked(void *arg)
@@ -424,6 +515,9 @@ int main(void)
     not_static_any_more();
     expired();
     aggregated_later();
+    busy_watch();
+    said_once();
+    collects();
     ends_at_any_time();
     return tap_end();
 }

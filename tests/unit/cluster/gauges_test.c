@@ -29,6 +29,15 @@ static size_t series(struct world *w, const char *name, const char *server)
     return s.found;
 }
 
+/* The same, as it is before anybody has collected. */
+static size_t shown(struct world *w, const char *name)
+{
+    struct sought s = {name, NULL, 0};
+
+    metrics_walk(w->metrics, look_at, &s);
+    return s.found;
+}
+
 /* The local server, and one called cp-b, which is looked after. */
 static struct kube_server *with_peer(struct world *w)
 {
@@ -152,6 +161,11 @@ static void not_configured(void)
                                          "mvproxy_local_failover_active",
                                          "mvproxy_identity_lease_publishing",
                                          "mvproxy_peers",
+                                         "mvproxy_peers_ignored_total",
+                                         "mvproxy_peers_drained",
+                                         "mvproxy_identity_leases_collected_total",
+                                         "mvproxy_peer_endpoint_records_watching",
+                                         "mvproxy_peer_endpoint_record_publishing",
                                          "mvproxy_skewed_group_versions",
                                          "mvproxy_uneven_group_versions",
                                          "mvproxy_requestheader_differs",
@@ -162,6 +176,8 @@ static void not_configured(void)
     world_init(&w, WORLD_BASE);
     w.opts.peers_enabled = false;
     world_start(&w);
+    for (size_t i = 0; i < ROWS(silent); i++)
+        is_u64(shown(&w, silent[i]), 0, "nor from the start: %s", silent[i]);
     sim_run_ms(w.loop, 3000);
     for (size_t i = 0; i < ROWS(silent); i++)
         is_u64(series(&w, silent[i], NULL), 0, "without peers nothing is said of %s", silent[i]);

@@ -171,6 +171,13 @@ static void large(void)
     kube_set_schemas(b, NULL);
     sim_run_ms(w.loop, INTERVAL_MS);
     is_str(unusable(&w, 1), "-", "none: not needed");
+    kube_set_schemas(b, "A");
+    kube_add_schemas(b, 50000);
+    sim_run_ms(w.loop, INTERVAL_MS);
+    is_str(unusable(&w, 1), "it is over 8 MiB", "too large again: said");
+    kube_set_schemas(b, NULL);
+    sim_run_ms(w.loop, INTERVAL_MS);
+    is_str(unusable(&w, 1), "-", "none any more: not said");
     world_end(&w);
 }
 
