@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Every ceiling and default timeout of the program, on one page. Bytes and milliseconds unless a name says otherwise.
- */
+/* Every ceiling and default timeout of the program, on one page. Bytes and milliseconds if a name says nothing else. */
 #ifndef MVPROXY_BASE_LIMITS_H
 #define MVPROXY_BASE_LIMITS_H
 
@@ -74,8 +72,9 @@ enum {
     LIMIT_PEERS = 1000,
     LIMIT_ADDRESS_TEXT_BYTES = 64, /* IP:port */
     LIMIT_ETCD_PREFIX_BYTES = 1024,
-    LIMIT_ETCD_ANSWER_BYTES = 4 << 20, /* all endpoint records, or one line of a watch */
-    LIMIT_SMALL_BODY = 1 << 20,        /* own API calls that are neither discovery nor lists */
+    LIMIT_ETCD_RANGE_BYTES = 4 << 20,    /* all endpoint records */
+    LIMIT_ETCD_ANSWER_BYTES = 128 << 10, /* any other answer: one record at most */
+    LIMIT_SMALL_BODY = 1 << 20,          /* own API calls that are neither discovery nor lists */
 
     LIMIT_DENIAL_BODY = 4 << 10,   /* of an error that may be read before it is relayed; a Status without details */
     LIMIT_DRAIN_BYTES = 64 << 10,  /* of the answer to a cancelled request, read so that its connection can be kept */

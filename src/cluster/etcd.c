@@ -30,6 +30,8 @@ static const struct {
     [ETCD_REVOKE] = {"/v3/lease/revoke", "revoke"}, [ETCD_WATCH] = {"/v3/watch", "watch"},
 };
 
+#define OTHERS "other endpoints have been configured since"
+
 enum trouble { TROUBLE_UNKNOWN, TROUBLE_NONE, TROUBLE_SAID };
 
 struct etcd {
@@ -55,12 +57,14 @@ struct etcd_call {
     enum etcd_op op;
     struct fetch *fetch; /* NULL: over, or between two endpoints */
     struct buf body;
-    struct buf text; /* of a watch: the line that is not complete; of an error: what it says */
-    size_t server;   /* that was asked, of those of this configuration: */
+    struct buf text;           /* of an error that comes in pieces: what it says */
+    struct etcd_cut cut;       /* of a range, or of a watch: the line that is not complete */
+    struct etcd_header header; /* of a range */
+    size_t server;             /* that was asked, of those of this configuration: */
     unsigned configured;
     size_t tries;
     struct err why;
-    etcd_line_fn *on_line;
+    const struct etcd_cut_handler *handler; /* of a range or a watch; NULL: any other */
     etcd_fn *fn;
     void *arg;
     struct lifetime life;
@@ -170,6 +174,7 @@ static void call_free(void *arg)
 
     buf_free(&c->body);
     buf_free(&c->text);
+    etcd_cut_free(&c->cut);
     mem_free(c);
 }
 
@@ -204,6 +209,38 @@ static void give_up(struct etcd_call *c, const char *why)
     finish(c, &a);
 }
 
+static bool on_head(void *arg, const struct etcd_head *h)
+{
+    struct etcd_call *c = arg;
+
+    if (c->op == ETCD_WATCH)
+        return c->handler->on_head(c->arg, h) && !lifetime_over(&c->life);
+    c->header = h->header;
+    return right_cluster(c->etcd, &h->header, &c->why);
+}
+
+static bool on_kv(void *arg, const struct etcd_kv *kv)
+{
+    struct etcd_call *c = arg;
+
+    return c->handler->on_kv(c->arg, kv) && !lifetime_over(&c->life);
+}
+
+static const struct etcd_cut_handler cut_handler = {.on_head = on_head, .on_kv = on_kv};
+
+static void begin_cut(struct etcd_call *c)
+{
+    etcd_cut_free(&c->cut);
+    etcd_cut_begin(&c->cut, c->op == ETCD_WATCH, &cut_handler, c);
+}
+
+static bool unusable(struct etcd_call *c)
+{
+    if (!err_is_set(&c->why))
+        (void)err_set(&c->why, "%s", err_is_set(&c->cut.err) ? c->cut.err.text : "it is of no use");
+    return false;
+}
+
 /* A watch goes on as lines; anything else that a server says to it is an error. */
 static bool take_lines(struct etcd_call *c, struct slice piece)
 {
@@ -211,16 +248,11 @@ static bool take_lines(struct etcd_call *c, struct slice piece)
         size_t n = slice_index(piece, '\n');
         bool whole = n < piece.n;
 
-        if (!buf_append(&c->text, slice_of(piece.p, n)))
-            return err_set(&c->why, "a line of the watch is too long");
+        if (!etcd_cut_feed(&c->cut, slice_of(piece.p, n)) || (whole && !etcd_cut_end(&c->cut)))
+            return unusable(c);
+        if (whole)
+            begin_cut(c);
         piece = slice_from(piece, whole ? n + 1 : n);
-        if (!whole)
-            break;
-        if (buf_len(&c->text) > 0 && !c->on_line(c->arg, buf_slice(&c->text)))
-            return err_set(&c->why, "the watch says what no etcd says");
-        if (lifetime_over(&c->life))
-            return false;
-        buf_reset(&c->text);
     }
     return true;
 }
@@ -229,9 +261,20 @@ static bool on_piece(void *arg, const struct http_head *head, struct slice piece
 {
     struct etcd_call *c = arg;
 
-    if (head->status == 200)
+    if (head->status != 200)
+        return buf_len(&c->text) + piece.n > ERROR_BYTES || buf_append(&c->text, piece);
+    if (c->op == ETCD_WATCH)
         return take_lines(c, piece);
-    return buf_len(&c->text) + piece.n > ERROR_BYTES || buf_append(&c->text, piece);
+    if (c->configured != c->etcd->configured)
+        return err_set(&c->why, OTHERS);
+    return etcd_cut_feed(&c->cut, piece) || unusable(c);
+}
+
+static size_t ceiling_of(const struct etcd_call *c)
+{
+    if (c->op == ETCD_WATCH)
+        return WATCH_BYTES;
+    return c->op == ETCD_RANGE ? LIMIT_ETCD_RANGE_BYTES : LIMIT_ETCD_ANSWER_BYTES;
 }
 
 static bool send(struct etcd_call *c)
@@ -249,9 +292,9 @@ static bool send(struct etcd_call *c)
         .fields = fields,
         .n_fields = sizeof(fields) / sizeof(fields[0]),
         .body = buf_slice(&c->body),
-        .ceiling = c->on_line != NULL ? (size_t)WATCH_BYTES : (size_t)LIMIT_ETCD_ANSWER_BYTES,
-        .timeout_ms = c->on_line != NULL ? WATCH_MS : CALL_MS,
-        .on_piece = c->on_line != NULL ? on_piece : NULL,
+        .ceiling = ceiling_of(c),
+        .timeout_ms = c->op == ETCD_WATCH ? WATCH_MS : CALL_MS,
+        .on_piece = c->handler != NULL ? on_piece : NULL,
     };
 
     if (c->configured != e->configured)
@@ -259,6 +302,9 @@ static bool send(struct etcd_call *c)
     c->configured = e->configured;
     c->server = e->current;
     c->tries++;
+    err_clear(&c->why);
+    buf_reset(&c->text);
+    begin_cut(c);
     c->fetch = fetch_start(e->back, e->loop, &o, on_fetched, c);
     return c->fetch != NULL;
 }
@@ -278,7 +324,7 @@ static void failed_here(struct etcd_call *c, const char *why)
     log_v(3, "Request to etcd failed", LT("operation", ops[c->op].name), LT("err", text.text));
     if (!was_before && c->server == e->current)
         etcd_next_server(e);
-    if (c->on_line == NULL && e->n > 0 && (was_before || c->tries < e->n) && send(c))
+    if (c->op != ETCD_WATCH && e->n > 0 && (was_before || c->tries < e->n) && send(c))
         return;
     give_up(c, text.text);
 }
@@ -307,16 +353,19 @@ static void refused(struct etcd_call *c, unsigned status, struct slice body)
 static void answered(struct etcd_call *c, struct slice body)
 {
     struct etcd_answer a = {.result = ETCD_OK, .body = body};
-    struct err why = {.text = ""};
+    bool fine;
 
-    if (c->configured != c->etcd->configured) {
-        failed_here(c, "other endpoints have been configured since");
+    if (c->configured != c->etcd->configured)
+        fine = err_set(&c->why, OTHERS);
+    else if (c->op == ETCD_RANGE)
+        fine = etcd_cut_end(&c->cut) || unusable(c);
+    else
+        fine = etcd_read_header(body, &c->header, &c->why) && right_cluster(c->etcd, &c->header, &c->why);
+    if (!fine) {
+        failed_here(c, c->why.text);
         return;
     }
-    if (!etcd_read_header(body, &a.header, &why) || !right_cluster(c->etcd, &a.header, &why)) {
-        failed_here(c, why.text);
-        return;
-    }
+    a.header = c->header;
     count(c->etcd, c->op, "ok");
     works(c->etcd, c->op);
     finish(c, &a);
@@ -330,8 +379,8 @@ static void on_fetched(void *arg, const struct fetch_result *r)
     if (!r->ok)
         failed_here(c, err_is_set(&c->why) ? c->why.text : r->failure);
     else if (r->head->status != 200)
-        refused(c, r->head->status, c->on_line != NULL ? buf_slice(&c->text) : r->body);
-    else if (c->on_line != NULL)
+        refused(c, r->head->status, c->handler != NULL ? buf_slice(&c->text) : r->body);
+    else if (c->op == ETCD_WATCH)
         failed_here(c, "the watch ended");
     else
         answered(c, r->body);
@@ -344,7 +393,7 @@ static void on_unsent(void *arg)
     give_up(c, c->etcd->n == 0 ? "no endpoints" : "out of memory");
 }
 
-static struct etcd_call *start(struct etcd *e, enum etcd_op op, struct slice body, etcd_line_fn *on_line)
+static struct etcd_call *start(struct etcd *e, enum etcd_op op, struct slice body, const struct etcd_cut_handler *h)
 {
     struct etcd_call *c = mem_zalloc(sizeof(*c));
 
@@ -352,9 +401,9 @@ static struct etcd_call *start(struct etcd *e, enum etcd_op op, struct slice bod
         return NULL;
     c->etcd = e;
     c->op = op;
-    c->on_line = on_line;
+    c->handler = h;
     buf_init(&c->body, LIMIT_ETCD_ANSWER_BYTES);
-    buf_init(&c->text, LIMIT_ETCD_ANSWER_BYTES);
+    buf_init(&c->text, ERROR_BYTES);
     lifetime_init(&c->life, e->loop, "call of etcd");
     lifetime_work_init(&c->life, &c->unsent, LOOP_DEFERRED, on_unsent, c);
     if (!buf_append(&c->body, body)) {
@@ -366,10 +415,8 @@ static struct etcd_call *start(struct etcd *e, enum etcd_op op, struct slice bod
     return c;
 }
 
-struct etcd_call *etcd_call(struct etcd *e, enum etcd_op op, struct slice body, etcd_fn *fn, void *arg)
+static struct etcd_call *start_for(struct etcd_call *c, etcd_fn *fn, void *arg)
 {
-    struct etcd_call *c = start(e, op, body, NULL);
-
     if (c == NULL)
         return NULL;
     c->fn = fn;
@@ -377,15 +424,21 @@ struct etcd_call *etcd_call(struct etcd *e, enum etcd_op op, struct slice body, 
     return c;
 }
 
-struct etcd_call *etcd_watch(struct etcd *e, struct slice body, etcd_line_fn *on_line, etcd_fn *fn, void *arg)
+struct etcd_call *etcd_call(struct etcd *e, enum etcd_op op, struct slice body, etcd_fn *fn, void *arg)
 {
-    struct etcd_call *c = start(e, ETCD_WATCH, body, on_line);
+    return start_for(start(e, op, body, NULL), fn, arg);
+}
 
-    if (c == NULL)
-        return NULL;
-    c->fn = fn;
-    c->arg = arg;
-    return c;
+struct etcd_call *etcd_range(struct etcd *e, struct slice body, const struct etcd_cut_handler *h, etcd_fn *fn,
+                             void *arg)
+{
+    return start_for(start(e, ETCD_RANGE, body, h), fn, arg);
+}
+
+struct etcd_call *etcd_watch(struct etcd *e, struct slice body, const struct etcd_cut_handler *h, etcd_fn *fn,
+                             void *arg)
+{
+    return start_for(start(e, ETCD_WATCH, body, h), fn, arg);
 }
 
 /* ---- whole ---- */

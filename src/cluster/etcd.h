@@ -8,7 +8,7 @@
 #define MVPROXY_CLUSTER_ETCD_H
 
 #include "base/mem.h"
-#include "kube/etcd_json.h"
+#include "kube/etcd_cut.h"
 
 struct back;
 struct buf;
@@ -28,12 +28,10 @@ enum etcd_result {
 struct etcd_answer {
     enum etcd_result result;
     const char *failure; /* of FAILED: why; valid during the call */
-    struct slice body;   /* of OK: a JSON object with a header; valid during the call */
+    struct slice body;   /* of OK: a JSON object with a header; valid during the call. Of a range: empty */
     struct etcd_header header;
 };
 typedef void etcd_fn(void *arg, const struct etcd_answer *a);
-/* A line of an open watch. False: it is unusable, and the watch ends with ETCD_FAILED. */
-typedef bool etcd_line_fn(void *arg, struct slice line);
 
 enum { ETCD_SERVERS_MAX = 16 };
 
@@ -47,13 +45,20 @@ void etcd_free(struct etcd *e); /* NULL is fine; its calls must be over or cance
 bool etcd_set_servers(struct etcd *e, struct origin *const *servers, size_t n);
 struct loop *etcd_loop(const struct etcd *e);
 
-/* fn is called once unless cancelled, never from inside. The body is copied. NULL when out of memory. */
+/* Neither a range nor a watch. fn is called once unless cancelled, never from inside. The body is copied. NULL when out
+ * of memory. */
 MEM_CHECK struct etcd_call *etcd_call(struct etcd *e, enum etcd_op op, struct slice body, etcd_fn *fn, void *arg);
 /*
- * Opens a watch at the endpoint in use only. Whenever it ends, after five minutes at the latest, fn is called with
- * ETCD_FAILED. Lines are limited to LIMIT_ETCD_ANSWER_BYTES.
+ * The handler gets each key as it comes in. A range that fails at an endpoint begins anew at the next: what it has told
+ * until then is told again, and only where it ends with ETCD_OK was it all there is.
  */
-MEM_CHECK struct etcd_call *etcd_watch(struct etcd *e, struct slice body, etcd_line_fn *on_line, etcd_fn *fn,
+MEM_CHECK struct etcd_call *etcd_range(struct etcd *e, struct slice body, const struct etcd_cut_handler *h, etcd_fn *fn,
+                                       void *arg);
+/*
+ * Opens a watch at the endpoint in use only. The handler gets the head of each line, and its events. Whenever the watch
+ * ends, after five minutes at the latest, fn is called with ETCD_FAILED.
+ */
+MEM_CHECK struct etcd_call *etcd_watch(struct etcd *e, struct slice body, const struct etcd_cut_handler *h, etcd_fn *fn,
                                        void *arg);
 void etcd_cancel(struct etcd_call *c); /* also from its own callbacks; NULL is fine */
 /* Uses the next endpoint from now on. */

@@ -48,6 +48,7 @@ struct record_watch {
     struct backoff backoff;
     struct strmap *entries; /* server ID → struct entry */
     uint64_t epoch, revision, cluster, opened_ms;
+    size_t usable; /* of the entries */
     bool synced, crowded;
 };
 
@@ -99,6 +100,7 @@ static void remove_entry(struct record_watch *w, struct slice id)
     if (e == NULL)
         return;
     if (e->usable) {
+        w->usable--;
         log_info("Peer endpoint record gone", LT("id", e->record.id));
         changed(w, "removed");
         w->o.handler->on_gone(w->o.arg, slice_str(e->record.id));
@@ -110,6 +112,7 @@ static void refuse(struct record_watch *w, struct entry *e, struct slice id, con
 {
     bool was = e->usable, news = was || e->revision == 0;
 
+    w->usable -= was;
     e->usable = false;
     if (!news)
         return;
@@ -133,8 +136,11 @@ static void take_record(struct record_watch *w, struct slice id, const struct et
     /* An event that is late; but a reading is the truth, also of an etcd that was restored from a backup. */
     if (kv->revision < e->revision && w->state != STATE_READING)
         return;
-    fits = peer_record_parse(kv->value, &r, &err) &&
-           (slice_eq(slice_str(r.id), id) || err_set(&err, "its label names another server than its key"));
+    if (kv->too_large)
+        fits = err_set(&err, "a record of more than %d bytes", PEER_RECORD_BYTES);
+    else
+        fits = peer_record_parse(kv->value, &r, &err) &&
+               (slice_eq(slice_str(r.id), id) || err_set(&err, "its label names another server than its key"));
     if (!fits) {
         refuse(w, e, id, err.text);
         e->revision = kv->revision;
@@ -144,6 +150,7 @@ static void take_record(struct record_watch *w, struct slice id, const struct et
     if (!e->usable || !peer_record_same_address(&r, &e->record)) {
         bool is_new = !e->usable;
 
+        w->usable += is_new;
         e->usable = true;
         e->record = r;
         say_record(&r, is_new ? "Peer endpoint record" : "Peer endpoint record changed");
@@ -153,21 +160,25 @@ static void take_record(struct record_watch *w, struct slice id, const struct et
     w->o.handler->on_record(w->o.arg, &r, kv->lease);
 }
 
-static void take(struct record_watch *w, const struct etcd_kv *kv)
+static bool take(void *arg, const struct etcd_kv *kv)
 {
+    struct record_watch *w = arg;
     struct slice id = peer_record_key_id(slice_str(w->prefix), kv->key);
     const struct entry *e;
 
     if (id.p == NULL) {
         log_v(3, "Ignoring a key that names no API server", LS("key", kv->key));
-        return;
+        return true;
     }
     e = strmap_get(w->entries, id);
     if (!kv->deleted)
         take_record(w, id, kv);
     else if (e != NULL && kv->revision >= e->revision)
         remove_entry(w, id);
+    return true;
 }
+
+static const struct etcd_cut_handler range_handler = {.on_kv = take};
 
 /* What the last reading did not have is gone. */
 static void sweep(struct record_watch *w)
@@ -222,54 +233,38 @@ static void on_over(void *arg, const struct etcd_answer *a)
     try_later(w);
 }
 
-static void take_frame(struct record_watch *w, struct etcd_frame *f)
+static bool on_head(void *arg, const struct etcd_head *h)
 {
-    struct etcd_kv kv;
+    struct record_watch *w = arg;
 
-    if (f->canceled || f->compacted > 0) {
-        log_v(2, "etcd ended the watch of peer endpoint records, reading them again", LS("why", f->reason),
-              LU("compacted", f->compacted));
+    if (h->canceled || h->compacted > 0) {
+        log_v(2, "etcd ended the watch of peer endpoint records, reading them again", LS("why", h->reason),
+              LU("compacted", h->compacted));
         if (w->state == STATE_OPENING)
             etcd_watch_refused(w->o.etcd, "it ends each watch at once");
         try_later(w);
-        return;
+        return false;
     }
     if (w->state == STATE_OPENING) {
-        if (f->header.cluster != w->cluster) {
+        if (h->header.cluster != w->cluster) {
             etcd_next_server(w->o.etcd);
             try_later(w);
-            return;
+            return false;
         }
         set_state(w, STATE_WATCHING);
         etcd_watch_opened(w->o.etcd);
         w->opened_ms = loop_now_ms(w->life.loop);
     }
-    while (etcd_kvs_next(&f->events, &kv))
-        take(w, &kv);
-    if (loop_now_ms(w->life.loop) - w->opened_ms >= WATCH_MS) {
+    if (loop_now_ms(w->life.loop) - w->opened_ms >= WATCH_MS) { /* what this line says is read as well */
         stop_call(w);
         read_all(w);
-        return;
+        return false;
     }
     loop_timer_set(w->timer, SILENCE_MS);
+    return true;
 }
 
-static bool on_line(void *arg, struct slice line)
-{
-    struct record_watch *w = arg;
-    struct etcd_frame f;
-    struct err err = {.text = ""};
-    bool good = etcd_read_frame(line, &f, &err);
-
-    if (good) {
-        take_frame(w, &f);
-        good = f.events.error == NULL;
-    }
-    if (!good)
-        log_v(2, "A line of the watch of peer endpoint records cannot be read", LT("err", err.text));
-    etcd_kvs_free(&f.events);
-    return good;
-}
+static const struct etcd_cut_handler watch_handler = {.on_head = on_head, .on_kv = take};
 
 static void watch(struct record_watch *w)
 {
@@ -277,7 +272,7 @@ static void watch(struct record_watch *w)
 
     buf_init(&body, KEY_BYTES);
     if (etcd_print_watch(&body, buf_slice(&w->folder), w->revision + 1))
-        w->call = etcd_watch(w->o.etcd, buf_slice(&body), on_line, on_over, w);
+        w->call = etcd_watch(w->o.etcd, buf_slice(&body), &watch_handler, on_over, w);
     buf_free(&body);
     if (w->call == NULL) {
         try_later(w);
@@ -287,34 +282,12 @@ static void watch(struct record_watch *w)
     loop_timer_set(w->timer, SILENCE_MS);
 }
 
-static bool take_all(struct record_watch *w, const struct etcd_answer *a, struct err *err)
-{
-    struct etcd_kvs kvs;
-    struct etcd_kv kv;
-    bool good = etcd_kvs_of_range(&kvs, a->body, err);
-
-    w->epoch++;
-    while (good && etcd_kvs_next(&kvs, &kv))
-        take(w, &kv);
-    if (good && kvs.error != NULL)
-        good = err_set(err, "not an answer of etcd: %s", kvs.error);
-    etcd_kvs_free(&kvs);
-    return good;
-}
-
 static void on_read(void *arg, const struct etcd_answer *a)
 {
     struct record_watch *w = arg;
-    struct err err = {.text = ""};
 
     w->call = NULL;
     if (a->result != ETCD_OK) {
-        try_later(w);
-        return;
-    }
-    if (!take_all(w, a, &err)) {
-        log_warning("Peer endpoint records cannot be read", LT("err", err.text));
-        etcd_next_server(w->o.etcd);
         try_later(w);
         return;
     }
@@ -333,10 +306,11 @@ static void read_all(struct record_watch *w)
     struct buf body;
 
     set_state(w, STATE_READING);
+    w->epoch++;
     loop_timer_cancel(w->timer);
     buf_init(&body, KEY_BYTES);
     if (etcd_print_range(&body, buf_slice(&w->folder), LIMIT_PEERS + 1))
-        w->call = etcd_call(w->o.etcd, ETCD_RANGE, buf_slice(&body), on_read, w);
+        w->call = etcd_range(w->o.etcd, buf_slice(&body), &range_handler, on_read, w);
     buf_free(&body);
     if (w->call == NULL)
         try_later(w);
@@ -420,11 +394,7 @@ const struct peer_record *record_watch_find(const struct record_watch *w, struct
 
 size_t record_watch_count(const struct record_watch *w)
 {
-    size_t cursor = 0, n = 0;
-
-    while (record_watch_next(w, &cursor).p != NULL)
-        n++;
-    return n;
+    return w->usable;
 }
 
 struct slice record_watch_next(const struct record_watch *w, size_t *cursor)

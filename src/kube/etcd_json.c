@@ -181,39 +181,16 @@ bool etcd_read_lease(struct slice json, uint64_t *lease, uint64_t *ttl_s)
 
 /* ---- keys and events ---- */
 
-/* `list` is an array's text, or empty for none. */
-static bool kvs_init(struct etcd_kvs *i, struct slice list, bool events)
+void etcd_kv_text_init(struct etcd_kv_text *t)
 {
-    *i = (struct etcd_kvs){.events = events, .none = list.n == 0};
-    buf_init(&i->key, KEY_BYTES);
-    buf_init(&i->value, VALUE_BYTES);
-    if (i->none)
-        return true;
-    jscan_init(&i->scan, list, DEPTH);
-    return jscan_enter_array(&i->scan, &i->first);
+    buf_init(&t->key, KEY_BYTES);
+    buf_init(&t->value, VALUE_BYTES);
 }
 
-static bool kvs_member(struct etcd_kvs *i, struct slice object, const char *key, bool events)
+void etcd_kv_text_free(struct etcd_kv_text *t)
 {
-    struct jscan_value v;
-
-    if (!jscan_get(object, slice_str(key), &v))
-        return kvs_init(i, SLICE_NONE, events);
-    return kvs_init(i, v.raw, events);
-}
-
-bool etcd_kvs_of_range(struct etcd_kvs *i, struct slice json, struct err *err)
-{
-    (void)kvs_init(i, SLICE_NONE, false);
-    if (!whole_object(json, err))
-        return false;
-    return kvs_member(i, json, "kvs", false) || err_set(err, "not an answer of etcd: kvs is no list");
-}
-
-static bool bad(struct etcd_kvs *i, const char *why)
-{
-    i->error = why;
-    return false;
+    buf_free(&t->key);
+    buf_free(&t->value);
 }
 
 static bool bytes_member(struct slice object, const char *key, struct buf *out)
@@ -226,48 +203,112 @@ static bool bytes_member(struct slice object, const char *key, struct buf *out)
     return v.type == JSCAN_STRING && !v.escaped && base64_decode(inside(&v), out);
 }
 
+const char *etcd_read_kv(struct slice json, bool event, struct etcd_kv_text *t, struct etcd_kv *out)
+{
+    struct slice kv = json;
+
+    *out = (struct etcd_kv){.key = SLICE_LIT(""), .value = SLICE_LIT("")};
+    if (event) {
+        out->deleted = slice_eq(text(json, "type"), SLICE_LIT("DELETE"));
+        if (!member(json, "kv", JSCAN_OBJECT, &kv))
+            return "an event without a key";
+    }
+    if (!bytes_member(kv, "key", &t->key) || !bytes_member(kv, "value", &t->value))
+        return "a key or value that is not base64, or too long";
+    if (!number(kv, "lease", &out->lease) || !number(kv, "mod_revision", &out->revision))
+        return "a number out of range";
+    out->key = buf_slice(&t->key);
+    out->value = buf_slice(&t->value);
+    return NULL;
+}
+
+/* Enters the object of the key in an event that begins so. */
+static bool enter_kv(struct jscan *s, bool *first)
+{
+    struct jscan_value key, v;
+
+    if (!jscan_enter_object(s, first))
+        return false;
+    while (jscan_member(s, first, &key)) {
+        if (jscan_text_eq(&key, SLICE_LIT("kv")))
+            return jscan_enter_object(s, first);
+        if (!jscan_value(s, &v))
+            return false;
+    }
+    return false;
+}
+
+/* etcd writes the value behind these. */
+const char *etcd_read_kv_begun(struct slice beginning, bool event, struct etcd_kv_text *t, struct etcd_kv *out)
+{
+    struct jscan_value key, v;
+    struct jscan s;
+    bool first, found = false;
+
+    *out = (struct etcd_kv){.value = SLICE_LIT(""), .too_large = true};
+    buf_reset(&t->key);
+    jscan_init(&s, beginning, DEPTH);
+    if (!(event ? enter_kv(&s, &first) : jscan_enter_object(&s, &first)))
+        return "a key is missing";
+    while (jscan_member(&s, &first, &key) && jscan_value(&s, &v)) {
+        if (v.type != JSCAN_STRING || v.escaped)
+            continue;
+        if (!found && jscan_text_eq(&key, SLICE_LIT("key")))
+            found = base64_decode(inside(&v), &t->key);
+        else if (jscan_text_eq(&key, SLICE_LIT("mod_revision")))
+            (void)slice_u64(inside(&v), &out->revision);
+    }
+    out->key = buf_slice(&t->key);
+    return found ? NULL : "a key is missing";
+}
+
+/* `list` is an array's text, or empty for none. */
+static bool kvs_init(struct etcd_kvs *i, struct slice list)
+{
+    *i = (struct etcd_kvs){.none = list.n == 0};
+    etcd_kv_text_init(&i->text);
+    if (i->none)
+        return true;
+    jscan_init(&i->scan, list, DEPTH);
+    return jscan_enter_array(&i->scan, &i->first);
+}
+
+static bool bad(struct etcd_kvs *i, const char *why)
+{
+    i->error = why;
+    return why == NULL;
+}
+
 bool etcd_kvs_next(struct etcd_kvs *i, struct etcd_kv *out)
 {
     struct jscan_value element;
-    struct slice kv;
 
     *out = (struct etcd_kv){.key = SLICE_LIT(""), .value = SLICE_LIT("")};
     if (i->none || i->error != NULL)
         return false;
-    if (!jscan_element(&i->scan, &i->first))
-        return bad(i, i->scan.error);
+    if (!jscan_element(&i->scan, &i->first)) {
+        i->error = i->scan.error;
+        return false;
+    }
     if (!jscan_value(&i->scan, &element) || element.type != JSCAN_OBJECT)
         return bad(i, "an element is no object");
-    kv = element.raw;
-    if (i->events) {
-        out->deleted = slice_eq(text(element.raw, "type"), SLICE_LIT("DELETE"));
-        if (!member(element.raw, "kv", JSCAN_OBJECT, &kv))
-            return bad(i, "an event without a key");
-    }
-    if (!bytes_member(kv, "key", &i->key) || !bytes_member(kv, "value", &i->value))
-        return bad(i, "a key or value that is not base64, or too long");
-    if (!number(kv, "lease", &out->lease) || !number(kv, "mod_revision", &out->revision))
-        return bad(i, "a number out of range");
-    out->key = buf_slice(&i->key);
-    out->value = buf_slice(&i->value);
-    return true;
+    return bad(i, etcd_read_kv(element.raw, false, &i->text, out));
 }
 
 void etcd_kvs_free(struct etcd_kvs *i)
 {
-    buf_free(&i->key);
-    buf_free(&i->value);
+    etcd_kv_text_free(&i->text);
 }
 
 bool etcd_read_put(struct slice json, bool *put, struct etcd_kvs *i, struct err *err)
 {
     struct slice responses, range;
-    struct jscan_value first_response;
+    struct jscan_value first_response, kvs;
     struct jscan s;
     bool first;
 
     *put = false;
-    (void)kvs_init(i, SLICE_NONE, false);
+    (void)kvs_init(i, SLICE_NONE);
     if (!whole_object(json, err))
         return false;
     *put = flag(json, "succeeded");
@@ -278,22 +319,29 @@ bool etcd_read_put(struct slice json, bool *put, struct etcd_kvs *i, struct err 
     jscan_init(&s, responses, DEPTH);
     if (jscan_enter_array(&s, &first) && jscan_element(&s, &first) && jscan_value(&s, &first_response) &&
         first_response.type == JSCAN_OBJECT && member(first_response.raw, "response_range", JSCAN_OBJECT, &range) &&
-        kvs_member(i, range, "kvs", false))
+        kvs_init(i, jscan_get(range, SLICE_LIT("kvs"), &kvs) ? kvs.raw : SLICE_NONE))
         return true;
     return err_set(err, "not an answer of etcd: no range in the responses");
 }
 
-bool etcd_read_frame(struct slice line, struct etcd_frame *out, struct err *err)
+/* The keys have been taken away. */
+static bool none_left(struct slice object, const char *key)
 {
-    struct slice result;
+    struct jscan_value v;
+
+    return !jscan_get(object, slice_str(key), &v) || slice_eq(v.raw, SLICE_LIT("[]"));
+}
+
+bool etcd_read_head(struct slice json, bool watch, struct etcd_head *out, struct err *err)
+{
+    struct slice result = json;
     uint64_t code;
 
-    *out = (struct etcd_frame){.reason = SLICE_LIT("")};
-    (void)kvs_init(&out->events, SLICE_NONE, true);
-    if (!whole_object(line, err))
+    *out = (struct etcd_head){.reason = SLICE_LIT("")};
+    if (!whole_object(json, err))
         return false;
-    if (!member(line, "result", JSCAN_OBJECT, &result)) {
-        out->reason = etcd_read_error(line, &code);
+    if (watch && !member(json, "result", JSCAN_OBJECT, &result)) {
+        out->reason = etcd_read_error(json, &code);
         out->canceled = out->reason.n > 0;
         return out->canceled || err_set(err, "not an answer of etcd: no result");
     }
@@ -303,5 +351,6 @@ bool etcd_read_frame(struct slice line, struct etcd_frame *out, struct err *err)
     out->reason = text(result, "cancel_reason");
     if (!number(result, "compact_revision", &out->compacted))
         return err_set(err, "not an answer of etcd: compact_revision is no number");
-    return kvs_member(&out->events, result, "events", true) || err_set(err, "not an answer of etcd: events is no list");
+    return none_left(result, watch ? "events" : "kvs") ||
+           err_set(err, "not an answer of etcd: %s where no list of them belongs", watch ? "events" : "kvs");
 }

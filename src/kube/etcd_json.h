@@ -43,36 +43,47 @@ struct slice etcd_read_error(struct slice json, uint64_t *code);
 /* The answer to grant, or to keepalive, where a TTL of 0 means that the lease does not exist. */
 bool etcd_read_lease(struct slice json, uint64_t *lease, uint64_t *ttl_s);
 
-/* Iterates over keys with their values, or over events: init, then next until false. */
 struct etcd_kv {
-    struct slice key, value; /* valid until the next call */
+    struct slice key, value;
     uint64_t lease, revision;
-    bool deleted; /* an event of deletion; there is no value then */
+    bool deleted;   /* an event of deletion; there is no value then */
+    bool too_large; /* only its beginning was read: there is no value, and no lease */
 };
+/* Where a key and its value are decoded. */
+struct etcd_kv_text {
+    struct buf key, value;
+};
+void etcd_kv_text_init(struct etcd_kv_text *t);
+void etcd_kv_text_free(struct etcd_kv_text *t);
+/* Reads a key with its value from valid JSON, or an event with one. NULL, or what is wrong with it. *out is valid until
+ * the next. */
+const char *etcd_read_kv(struct slice json, bool event, struct etcd_kv_text *t, struct etcd_kv *out);
+/* The same of the first bytes of one, as far as they go. NULL, or: its key is not among them. */
+const char *etcd_read_kv_begun(struct slice beginning, bool event, struct etcd_kv_text *t, struct etcd_kv *out);
+
+/* Iterates over keys with their values: init, then next until false. */
 struct etcd_kvs {
     struct jscan scan;
-    bool first, events, none;
-    struct buf key, value;
+    bool first, none;
+    struct etcd_kv_text text;
     const char *error; /* why the last next returned false; NULL: at the end */
 };
-/* The text must outlive the iterator. False, with *err set: not of the right form. To be freed in any case. */
-bool etcd_kvs_of_range(struct etcd_kvs *i, struct slice json, struct err *err);
 bool etcd_kvs_next(struct etcd_kvs *i, struct etcd_kv *out);
 void etcd_kvs_free(struct etcd_kvs *i);
 
 /* The answer to etcd_print_put(): *put if the value was put; else `i` gives the key as it is (nothing if it does not
- * exist). */
+ * exist); the text must outlive it. False, with *err set: not of the right form. `i` is to be freed in any case. */
 bool etcd_read_put(struct slice json, bool *put, struct etcd_kvs *i, struct err *err);
 
-/* One line of a watch stream. */
-struct etcd_frame {
+/* What stands around the keys in the answer to a range, or around the events in a line of a watch. */
+struct etcd_head {
     struct etcd_header header;
     bool canceled;
     uint64_t compacted;  /* not 0: the requested revision was compacted */
     struct slice reason; /* why canceled, or the error; JSON text without its quotes */
-    struct etcd_kvs events;
 };
-/* False, with *err set: not a frame. An error in the stream counts as canceled. `events` is to be freed in any case. */
-bool etcd_read_frame(struct slice line, struct etcd_frame *out, struct err *err);
+/* `json` may have an empty list of them, or none. False, with *err set: not of the right form. An error in the stream
+ * counts as canceled. */
+bool etcd_read_head(struct slice json, bool watch, struct etcd_head *out, struct err *err);
 
 #endif

@@ -8,7 +8,11 @@ enum { FRAME_BYTES = 64 << 10 };
 
 void list_cut_begin(struct list_cut *c, const struct list_cut_opts *o)
 {
-    *c = (struct list_cut){.too_large = o->too_large, .arg = o->arg};
+    *c = (struct list_cut){.o = *o};
+    if (c->o.key.n == 0) {
+        c->o.key = SLICE_LIT("\"items\"");
+        c->o.depth = 1;
+    }
     buf_init(&c->frame, FRAME_BYTES);
     buf_init(&c->items, o->ceiling);
     buf_init(&c->item, o->item_limit);
@@ -69,9 +73,9 @@ static struct slice before(struct slice text, struct slice end)
 /* The frame ends with the key of the items, and a colon. */
 static bool items_begin(const struct list_cut *c)
 {
-    struct slice rest = before(before(trim_end(buf_slice(&c->frame)), SLICE_LIT(":")), SLICE_LIT("\"items\""));
+    struct slice rest = before(before(trim_end(buf_slice(&c->frame)), SLICE_LIT(":")), c->o.key);
 
-    return c->depth == 1 && (slice_has_suffix(rest, SLICE_LIT("{")) || slice_has_suffix(rest, SLICE_LIT(",")));
+    return c->depth == c->o.depth && (slice_has_suffix(rest, SLICE_LIT("{")) || slice_has_suffix(rest, SLICE_LIT(",")));
 }
 
 /* How many bytes were taken. */
@@ -86,7 +90,7 @@ static size_t take_frame(struct list_cut *c, struct slice bytes)
         }
         if (!is_mark(c, b) || b == ',')
             continue;
-        if (b == '[' && c->depth == 1) {
+        if (b == '[' && c->depth == c->o.depth) {
             if (!add_to_frame(c, slice_of(bytes.p + from, i - from)))
                 return i;
             from = i;
@@ -114,10 +118,18 @@ static bool add_to_item(struct list_cut *c, struct slice bytes)
     if (fits.n == bytes.n)
         return true;
     c->passing = true;
-    if (c->too_large != NULL)
-        c->too_large(c->arg, buf_slice(&c->item));
+    if (c->o.too_large != NULL)
+        c->o.too_large(c->o.arg, buf_slice(&c->item));
     buf_reset(&c->item);
     return true;
+}
+
+static bool keep_item(struct list_cut *c, struct slice item)
+{
+    if (c->o.on_item != NULL)
+        return c->o.on_item(c->o.arg, item) || fails(c, "an item is refused");
+    return (buf_append_char(&c->items, buf_len(&c->items) == 0 ? '[' : ',') && buf_append(&c->items, item)) ||
+           fails(c, "more than there is room for");
 }
 
 static bool end_item(struct list_cut *c, bool last)
@@ -136,8 +148,8 @@ static bool end_item(struct list_cut *c, bool last)
     jscan_init(&s, text, JSCAN_MAX_DEPTH);
     if (!jscan_value(&s, &v) || !jscan_end(&s))
         return fails(c, "an item is not JSON");
-    if (!buf_append_char(&c->items, buf_len(&c->items) == 0 ? '[' : ',') || !buf_append(&c->items, v.raw))
-        return fails(c, "more than there is room for");
+    if (!keep_item(c, v.raw))
+        return false;
     buf_reset(&c->item);
     c->any = true;
     return true;
@@ -164,7 +176,7 @@ static size_t take_item(struct list_cut *c, struct slice bytes)
             return i;
         if (closes) {
             c->in_items = false;
-            c->depth = 1;
+            c->depth = c->o.depth;
             (void)add_to_frame(c, SLICE_LIT("]"));
         }
         return i + 1;

@@ -40,7 +40,7 @@ static void no_etcd(void)
     world_init(&w, WORLD_BASE);
     cluster_metrics_init(&metrics, w.metrics);
     e = etcd_new(w.loop, w.back, &metrics);
-    ok(etcd_call(e, ETCD_RANGE, SLICE_LIT("{}"), on_answer, &called) != NULL && called == 0, "not from inside");
+    ok(etcd_call(e, ETCD_GRANT, SLICE_LIT("{}"), on_answer, &called) != NULL && called == 0, "not from inside");
     sim_run_ms(w.loop, 10);
     is_u64(called, 1, "called once");
     etcd_free(e);

@@ -128,49 +128,6 @@ static void test_leases(void)
     ok(!etcd_read_lease(SLICE_LIT("{\"ID\":\"77\""), &id, &ttl), "cut");
 }
 
-static void test_ranges(void)
-{
-    struct etcd_kvs i;
-    struct etcd_kv kv;
-    struct err err = {""};
-
-    ok(etcd_kvs_of_range(&i, SLICE_LIT("{" HEADER ",\"kvs\":[" KV "," KV "],\"count\":\"2\"}"), &err), "a range: %s",
-       err.text);
-    ok(etcd_kvs_next(&i, &kv), "has keys");
-    is_slice(kv.key, "/a/", "key");
-    is_slice(kv.value, "value", "value");
-    ok(kv.lease == 77 && kv.revision == 299 && !kv.deleted, "lease and revision");
-    ok(etcd_kvs_next(&i, &kv) && !etcd_kvs_next(&i, &kv) && i.error == NULL, "two of them");
-    etcd_kvs_free(&i);
-    ok(etcd_kvs_of_range(&i, SLICE_LIT("{" HEADER "}"), &err) && !etcd_kvs_next(&i, &kv) && i.error == NULL, "none");
-    etcd_kvs_free(&i);
-    ok(!etcd_kvs_of_range(&i, SLICE_LIT("{" HEADER ",\"kvs\":{}}"), &err), "no list");
-    etcd_kvs_free(&i);
-}
-
-static void test_bad_keys(void)
-{
-    static const char *const rows[] = {
-        "{\"kvs\":[7]}",
-        "{\"kvs\":[{\"key\":7}]}",
-        "{\"kvs\":[{\"key\":\"L2E\"}]}",
-        "{\"kvs\":[{\"key\":\"\\u0041\"}]}",
-        "{\"kvs\":[{\"key\":\"L2Ev\",\"value\":\"*\"}]}",
-        "{\"kvs\":[{\"key\":\"L2Ev\",\"lease\":\"-7\"}]}",
-        "{\"kvs\":[{\"key\":\"L2Ev\",\"mod_revision\":[]}]}",
-    };
-
-    for (size_t n = 0; n < ROWS(rows); n++) {
-        struct etcd_kvs i;
-        struct etcd_kv kv;
-
-        ok(etcd_kvs_of_range(&i, slice_str(rows[n]), NULL), "begins: %s", rows[n]);
-        ok(!etcd_kvs_next(&i, &kv) && i.error != NULL, "and is refused: %s", i.error);
-        ok(!etcd_kvs_next(&i, &kv), "for good");
-        etcd_kvs_free(&i);
-    }
-}
-
 static void test_puts(void)
 {
     struct etcd_kvs i;
@@ -204,46 +161,35 @@ static void test_puts(void)
     etcd_kvs_free(&i);
 }
 
-static void test_frames(void)
+/* What stands around keys and events, which etcd_cut takes away. */
+static void test_heads(void)
 {
-    struct etcd_frame f;
-    struct etcd_kv kv;
+    struct etcd_head h;
     struct err err = {""};
 
-    ok(etcd_read_frame(SLICE_LIT("{\"result\":{" HEADER ",\"created\":true}}"), &f, &err) && !f.canceled &&
-           f.header.revision == 299 && !etcd_kvs_next(&f.events, &kv),
-       "the first");
-    etcd_kvs_free(&f.events);
-    ok(etcd_read_frame(SLICE_LIT("{\"result\":{" HEADER ",\"events\":[{\"kv\":" KV
-                                 "},{\"type\":\"DELETE\",\"kv\":{\"key\":\"L2Ev\",\"mod_revision\":\"352\"}}]}}"),
-                       &f, &err),
-       "events: %s", err.text);
-    ok(etcd_kvs_next(&f.events, &kv) && !kv.deleted && kv.lease == 77, "a put");
-    ok(etcd_kvs_next(&f.events, &kv) && kv.deleted && kv.revision == 352 && kv.value.n == 0, "a delete");
-    is_slice(kv.key, "/a/", "of the key");
-    ok(!etcd_kvs_next(&f.events, &kv) && f.events.error == NULL, "no more");
-    etcd_kvs_free(&f.events);
-    ok(etcd_read_frame(SLICE_LIT("{\"result\":{" HEADER
-                                 ",\"canceled\":true,\"compact_revision\":\"338\",\"cancel_reason\":"
-                                 "\"x\"}}"),
-                       &f, &err) &&
-           f.canceled && f.compacted == 338,
+    ok(etcd_read_head(SLICE_LIT("{\"result\":{" HEADER ",\"created\":true}}"), true, &h, &err) && !h.canceled &&
+           h.header.revision == 299,
+       "the first of a watch");
+    ok(etcd_read_head(SLICE_LIT("{" HEADER ",\"kvs\":[],\"count\":\"2\"}"), false, &h, &err) &&
+           h.header.revision == 299,
+       "a range");
+    ok(etcd_read_head(SLICE_LIT("{\"result\":{" HEADER
+                                ",\"canceled\":true,\"compact_revision\":\"338\",\"cancel_reason\":"
+                                "\"x\"}}"),
+                      true, &h, &err) &&
+           h.canceled && h.compacted == 338,
        "compacted");
-    is_slice(f.reason, "x", "with its reason");
-    etcd_kvs_free(&f.events);
-    ok(etcd_read_frame(SLICE_LIT("{\"error\":{\"grpc_code\":14,\"message\":\"etcdserver: no leader\"}}"), &f, &err) &&
-           f.canceled,
+    is_slice(h.reason, "x", "with its reason");
+    ok(etcd_read_head(SLICE_LIT("{\"error\":{\"grpc_code\":14,\"message\":\"etcdserver: no leader\"}}"), true, &h,
+                      &err) &&
+           h.canceled,
        "an error ends it");
-    is_slice(f.reason, "etcdserver: no leader", "and says why");
-    etcd_kvs_free(&f.events);
-    ok(!etcd_read_frame(SLICE_LIT("{}"), &f, &err), "nothing");
-    etcd_kvs_free(&f.events);
-    ok(!etcd_read_frame(SLICE_LIT("{\"result\":{\"created\":true}}"), &f, &err), "without a header");
-    etcd_kvs_free(&f.events);
-    ok(etcd_read_frame(SLICE_LIT("{\"result\":{" HEADER ",\"events\":[{}]}}"), &f, &err) &&
-           !etcd_kvs_next(&f.events, &kv) && f.events.error != NULL,
-       "an event without a key");
-    etcd_kvs_free(&f.events);
+    is_slice(h.reason, "etcdserver: no leader", "and says why");
+    ok(!etcd_read_head(SLICE_LIT("{}"), true, &h, &err), "nothing");
+    ok(!etcd_read_head(SLICE_LIT("{\"result\":{\"created\":true}}"), true, &h, &err), "without a header");
+    ok(!etcd_read_head(SLICE_LIT("{" HEADER ",\"kvs\":{}}"), false, &h, &err), "keys that are no list");
+    ok(!etcd_read_head(SLICE_LIT("{" HEADER ",\"kvs\":[7]}"), false, &h, &err), "keys where there must be none");
+    ok(!etcd_read_head(SLICE_LIT("{\"result\":{" HEADER ",\"compact_revision\":[]}}"), true, &h, &err), "no number");
 }
 
 int main(void)
@@ -252,9 +198,7 @@ int main(void)
     test_headers();
     test_errors();
     test_leases();
-    test_ranges();
-    test_bad_keys();
     test_puts();
-    test_frames();
+    test_heads();
     return tap_end();
 }
