@@ -30,6 +30,14 @@ struct strmap *strmap_new(void)
     return mem_zalloc(sizeof(struct strmap));
 }
 
+bool strmap_free_some(struct strmap *m, size_t n)
+{
+    for (; n > 0 && m->n_slots > 0; n--)
+        if (m->slots[--m->n_slots] != GRAVE)
+            mem_free(m->slots[m->n_slots]);
+    return m->n_slots == 0;
+}
+
 void strmap_free(struct strmap *m)
 {
     if (m == NULL)

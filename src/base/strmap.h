@@ -14,6 +14,9 @@ struct strmap;
 MEM_CHECK struct strmap *strmap_new(void);
 /* Values are the caller's: free them first (strmap_next). */
 void strmap_free(struct strmap *m);
+/* Gets on with freeing a large one, by the memory of n entries at most. True: strmap_free() has little to do. Nothing
+ * else may be asked of it any more. */
+bool strmap_free_some(struct strmap *m, size_t n);
 void *strmap_get(const struct strmap *m, struct slice key);
 /* Replaces; the old value goes to *old if old is not NULL. False when out of memory (map unchanged). */
 MEM_CHECK bool strmap_put(struct strmap *m, struct slice key, void *value, void **old);

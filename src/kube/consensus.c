@@ -1,57 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/consensus.h"
 
-#include <stdlib.h>
+enum { NOBODY = UINT32_MAX, AT_ONCE = 10000 /* items placed in a step */ };
 
-enum { NOBODY = UINT32_MAX };
+/* ---- a binary heap of items, the one with the least name first ---- */
 
-/* ---- lexicographic rank ---- */
+struct heap {
+    const struct slice *names;
+    uint32_t *items;
+    size_t n; /* at most one for each list: what comes next in it */
+};
 
-static int by_name(const void *a, const void *b, void *names)
+static bool is_less(const struct heap *h, uint32_t a, uint32_t b)
 {
-    const struct slice *text = names;
-    const uint32_t *x = a, *y = b;
-
-    return slice_cmp(text[*x], text[*y]);
+    return slice_cmp(h->names[a], h->names[b]) < 0;
 }
 
-/* rank[i]: the place of item i when all are sorted by name; sorted is the inverse. */
-static void rank_names(const struct slice *names, size_t n, uint32_t *sorted, uint32_t *rank)
+static void heap_push(struct heap *h, uint32_t item)
 {
-    for (size_t i = 0; i < n; i++)
-        sorted[i] = (uint32_t)i;
-    qsort_r(sorted, n, sizeof(*sorted), by_name, (void *)(uintptr_t)names);
-    for (size_t i = 0; i < n; i++)
-        rank[sorted[i]] = (uint32_t)i;
-}
+    size_t i = h->n++;
 
-/* ---- a binary heap of ranks, least first ---- */
-
-static void heap_push(uint32_t *heap, size_t *n, uint32_t value)
-{
-    size_t i = (*n)++;
-
-    while (i > 0 && heap[(i - 1) / 2] > value) {
-        heap[i] = heap[(i - 1) / 2];
+    while (i > 0 && is_less(h, item, h->items[(i - 1) / 2])) {
+        h->items[i] = h->items[(i - 1) / 2];
         i = (i - 1) / 2;
     }
-    heap[i] = value;
+    h->items[i] = item;
 }
 
-static uint32_t heap_pop(uint32_t *heap, size_t *n)
+static uint32_t heap_pop(struct heap *h)
 {
-    uint32_t least = heap[0], value = heap[--*n];
+    uint32_t least = h->items[0], item = h->items[--h->n];
     size_t i = 0, child;
 
-    for (child = 1; child < *n; child = 2 * i + 1) {
-        if (child + 1 < *n && heap[child + 1] < heap[child])
+    for (child = 1; child < h->n; child = 2 * i + 1) {
+        if (child + 1 < h->n && is_less(h, h->items[child + 1], h->items[child]))
             child++;
-        if (heap[child] >= value)
+        if (!is_less(h, h->items[child], item))
             break;
-        heap[i] = heap[child];
+        h->items[i] = h->items[child];
         i = child;
     }
-    heap[i] = value;
+    h->items[i] = item;
     return least;
 }
 
@@ -61,7 +50,8 @@ struct graph {
     uint32_t *start;  /* of item i's successors in `to`; n + 1 of them */
     uint32_t *to;     /* one per pair of neighbours in a list; the same pair of two lists counts twice on both sides */
     uint32_t *before; /* predecessors not yet placed */
-    uint32_t *heap, *sorted, *rank;
+    struct heap heap; /* of those that may come next */
+    size_t placed;
 };
 
 static void build_graph(struct graph *g, size_t n, const struct consensus_list *lists, size_t n_lists)
@@ -82,23 +72,24 @@ static void build_graph(struct graph *g, size_t n, const struct consensus_list *
     g->start[0] = 0;
 }
 
-/* How many items could be placed: fewer than n on a cycle. */
-static size_t topological(struct graph *g, size_t n, uint32_t *order)
+static void begin_topological(struct graph *g, size_t n)
 {
-    size_t placed = 0, waiting = 0;
-
     for (size_t i = 0; i < n; i++)
         if (g->before[i] == 0)
-            heap_push(g->heap, &waiting, g->rank[i]);
-    while (waiting > 0) {
-        uint32_t item = g->sorted[heap_pop(g->heap, &waiting)];
+            heap_push(&g->heap, (uint32_t)i);
+}
 
-        order[placed++] = item;
+/* Places at most so many more. At the end, when the heap is empty, fewer than all have been placed on a cycle. */
+static void topological(struct graph *g, uint32_t *order, size_t at_most)
+{
+    for (size_t i = 0; i < at_most && g->heap.n > 0; i++) {
+        uint32_t item = heap_pop(&g->heap);
+
+        order[g->placed++] = item;
         for (uint32_t e = g->start[item]; e < g->start[item + 1]; e++)
             if (--g->before[g->to[e]] == 0)
-                heap_push(g->heap, &waiting, g->rank[g->to[e]]);
+                heap_push(&g->heap, g->to[e]);
     }
-    return placed;
 }
 
 /* ---- laying lists into one another ---- */
@@ -187,109 +178,200 @@ static bool lay_all(size_t n, const struct consensus_list *lists, size_t n_lists
 
 /* ---- the order ---- */
 
-/* Rules 1 and 2; *placed: fewer than n on a cycle. */
-static bool order_unless_cyclic(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
-                                uint32_t *order, size_t *placed)
+/* Rule 1. */
+static bool order_of_one(size_t n, const struct consensus_list *lists, size_t n_lists, uint32_t *order)
 {
-    struct graph g;
-    size_t edges = 0;
-    uint32_t *memory;
-
-    for (size_t l = 0; l < n_lists; l++) {
+    for (size_t l = 0; l < n_lists; l++)
         if (lists[l].n == n) {
             if (n > 0)
                 memcpy(order, lists[l].items, n * sizeof(*order));
-            *placed = n;
             return true;
         }
-        edges += lists[l].n;
-    }
-    memory = mem_array(5 * n + 1 + edges, sizeof(*memory));
-    if (memory == NULL)
-        return false;
-    g = (struct graph){
+    return false;
+}
+
+static size_t graph_size(size_t n, size_t edges)
+{
+    return 3 * n + 1 + edges;
+}
+
+/* `memory`: graph_size() of them. */
+static void graph_init(struct graph *g, const struct slice *names, size_t n, uint32_t *memory)
+{
+    memset(memory, 0, (2 * n + 1) * sizeof(*memory));
+    *g = (struct graph){
         .start = memory,
         .before = memory + n + 1,
-        .heap = memory + 2 * n + 1,
-        .sorted = memory + 3 * n + 1,
-        .rank = memory + 4 * n + 1,
-        .to = memory + 5 * n + 1,
+        .heap = {.names = names, .items = memory + 2 * n + 1},
+        .to = memory + 3 * n + 1,
     };
-    rank_names(names, n, g.sorted, g.rank);
-    build_graph(&g, n, lists, n_lists);
-    *placed = topological(&g, n, order);
-    mem_free(memory);
-    return true;
 }
 
 bool consensus_order(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
                      uint32_t *order)
 {
-    size_t placed;
+    struct graph g;
+    size_t edges = 0;
+    uint32_t *memory;
 
-    return order_unless_cyclic(names, n, lists, n_lists, order, &placed) &&
-           (placed == n || lay_all(n, lists, n_lists, order));
+    if (order_of_one(n, lists, n_lists, order))
+        return true;
+    for (size_t l = 0; l < n_lists; l++)
+        edges += lists[l].n;
+    memory = mem_array(graph_size(n, edges), sizeof(*memory));
+    if (memory == NULL)
+        return false;
+    graph_init(&g, names, n, memory);
+    build_graph(&g, n, lists, n_lists);
+    begin_topological(&g, n);
+    topological(&g, order, n);
+    mem_free(memory);
+    return g.placed == n || lay_all(n, lists, n_lists, order);
 }
 
-struct fold {
+/* ---- the same, two lists at a time ---- */
+
+enum fold_stage {
+    FOLD_NEXT,  /* a list: who is in it */
+    FOLD_GRAPH, /* it and the order of those before */
+    FOLD_PLACE, /* some of the items */
+    FOLD_CYCLE,
+};
+
+struct consensus_fold {
     const struct slice *names;
+    size_t n_names;
+    const struct consensus_list *lists;
+    size_t n_lists, next;
     uint32_t *so_far; /* the order of all lists before */
     size_t n;
     uint32_t *place; /* of each item in `all`; NOBODY: not yet there */
     uint32_t *all;   /* what is in so_far, and what the next list adds */
     struct slice *some_names;
     uint32_t *first, *second, *result; /* by place */
-    bool cyclic;
+    enum fold_stage stage;
+    struct consensus_list two[2];
+    size_t total; /* items in both */
+    struct graph graph;
+    uint32_t *graph_memory;
 };
 
-static bool fold_in(struct fold *f, const struct consensus_list *next)
+static void fold_next(struct consensus_fold *f)
 {
-    size_t total = f->n, placed;
-    struct consensus_list two[] = {{f->first, f->n}, {f->second, next->n}};
+    const struct consensus_list *next = &f->lists[f->next++];
 
+    f->total = f->n;
     for (size_t i = 0; i < next->n; i++)
         if (f->place[next->items[i]] == NOBODY) {
-            f->place[next->items[i]] = (uint32_t)total;
-            f->all[total++] = next->items[i];
+            f->place[next->items[i]] = (uint32_t)f->total;
+            f->all[f->total++] = next->items[i];
         }
-    if (total == f->n)
-        return true; /* it adds nothing, and so has no say */
-    for (size_t i = 0; i < total; i++)
+    if (f->total == f->n)
+        return; /* it adds nothing, and so has no say */
+    for (size_t i = f->n; i < f->total; i++)
         f->some_names[i] = f->names[f->all[i]];
     for (size_t i = 0; i < f->n; i++)
         f->first[i] = f->place[f->so_far[i]];
     for (size_t i = 0; i < next->n; i++)
         f->second[i] = f->place[next->items[i]];
-    if (!order_unless_cyclic(f->some_names, total, two, 2, f->result, &placed))
-        return false;
-    f->cyclic = placed < total;
-    if (f->cyclic)
-        return true;
-    for (size_t i = 0; i < total; i++)
+    f->two[0] = (struct consensus_list){f->first, f->n};
+    f->two[1] = (struct consensus_list){f->second, next->n};
+    f->stage = FOLD_GRAPH;
+}
+
+static void fold_complete(struct consensus_fold *f)
+{
+    for (size_t i = 0; i < f->total; i++)
         f->so_far[i] = f->all[f->result[i]];
-    f->n = total;
-    return true;
+    f->n = f->total;
+    f->stage = FOLD_NEXT;
+}
+
+static void fold_graph(struct consensus_fold *f)
+{
+    if (order_of_one(f->total, f->two, 2, f->result)) {
+        fold_complete(f);
+        return;
+    }
+    graph_init(&f->graph, f->some_names, f->total, f->graph_memory);
+    build_graph(&f->graph, f->total, f->two, 2);
+    begin_topological(&f->graph, f->total);
+    f->stage = FOLD_PLACE;
+}
+
+static void fold_place(struct consensus_fold *f)
+{
+    topological(&f->graph, f->result, AT_ONCE);
+    if (f->graph.heap.n > 0)
+        return;
+    if (f->graph.placed < f->total)
+        f->stage = FOLD_CYCLE;
+    else
+        fold_complete(f);
+}
+
+struct consensus_fold *consensus_fold_new(const struct slice *names, size_t n, const struct consensus_list *lists,
+                                          size_t n_lists, uint32_t *order)
+{
+    struct consensus_fold *f = mem_zalloc(sizeof(*f));
+
+    if (f == NULL)
+        return NULL;
+    *f = (struct consensus_fold){.names = names, .n_names = n, .lists = lists, .n_lists = n_lists, .so_far = order};
+    f->some_names = mem_array(n + 1, sizeof(*f->some_names));
+    f->place = mem_array(5 * n + 1, sizeof(*f->place));
+    f->graph_memory = mem_array(graph_size(n, 2 * n), sizeof(*f->graph_memory));
+    if (f->some_names == NULL || f->place == NULL || f->graph_memory == NULL) {
+        consensus_fold_free(f);
+        return NULL;
+    }
+    f->all = f->place + n;
+    f->first = f->place + 2 * n;
+    f->second = f->place + 3 * n;
+    f->result = f->place + 4 * n;
+    for (size_t i = 0; i < n; i++)
+        f->place[i] = NOBODY;
+    return f;
+}
+
+void consensus_fold_free(struct consensus_fold *f)
+{
+    if (f == NULL)
+        return;
+    mem_free(f->place);
+    mem_free(f->some_names);
+    mem_free(f->graph_memory);
+    mem_free(f);
+}
+
+enum step consensus_fold_step(struct consensus_fold *f)
+{
+    switch (f->stage) {
+    case FOLD_NEXT:
+        if (f->next == f->n_lists)
+            return STEP_DONE;
+        fold_next(f);
+        break;
+    case FOLD_GRAPH:
+        fold_graph(f);
+        break;
+    case FOLD_PLACE:
+        fold_place(f);
+        break;
+    case FOLD_CYCLE:
+        return consensus_order(f->names, f->n_names, f->lists, f->n_lists, f->so_far) ? STEP_DONE : STEP_FAILED;
+    }
+    return STEP_MORE;
 }
 
 bool consensus_fold(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
                     uint32_t *order)
 {
-    uint32_t *memory = mem_array(5 * n + 1, sizeof(*memory));
-    struct fold f = {.names = names, .so_far = order, .some_names = mem_array(n + 1, sizeof(*f.some_names))};
-    bool good = memory != NULL && f.some_names != NULL;
+    struct consensus_fold *f = consensus_fold_new(names, n, lists, n_lists, order);
+    enum step step = f == NULL ? STEP_FAILED : STEP_MORE;
 
-    if (good) {
-        f.place = memory;
-        f.all = memory + n;
-        f.first = memory + 2 * n;
-        f.second = memory + 3 * n;
-        f.result = memory + 4 * n;
-        for (size_t i = 0; i < n; i++)
-            f.place[i] = NOBODY;
-    }
-    for (size_t l = 0; good && !f.cyclic && l < n_lists; l++)
-        good = fold_in(&f, &lists[l]);
-    mem_free(memory);
-    mem_free(f.some_names);
-    return good && (!f.cyclic || consensus_order(names, n, lists, n_lists, order));
+    while (step == STEP_MORE)
+        step = consensus_fold_step(f);
+    consensus_fold_free(f);
+    return step == STEP_DONE;
 }

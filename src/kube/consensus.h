@@ -7,6 +7,7 @@
 #define MVPROXY_KUBE_CONSENSUS_H
 
 #include "base/mem.h"
+#include "base/step.h"
 
 /*
  * `names[i]` is item i's text, all different. `lists[l]` has item numbers without duplicates, in order of precedence;
@@ -27,7 +28,7 @@ struct consensus_list {
     const uint32_t *items;
     size_t n;
 };
-/* False when out of memory. O(total length + n log n). */
+/* False when out of memory. O(total length * log n_lists). */
 MEM_CHECK bool consensus_order(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
                                uint32_t *order);
 
@@ -39,5 +40,13 @@ MEM_CHECK bool consensus_order(const struct slice *names, size_t n, const struct
  */
 MEM_CHECK bool consensus_fold(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
                               uint32_t *order);
+/* The same in steps: call consensus_fold_step() until it does not return STEP_MORE. What is given
+ * must outlive it. NULL, or STEP_FAILED: out of memory. */
+struct consensus_fold;
+MEM_CHECK struct consensus_fold *consensus_fold_new(const struct slice *names, size_t n,
+                                                    const struct consensus_list *lists, size_t n_lists,
+                                                    uint32_t *order);
+void consensus_fold_free(struct consensus_fold *f); /* NULL is fine */
+enum step consensus_fold_step(struct consensus_fold *f);
 
 #endif

@@ -7,7 +7,7 @@
 
 /* Uniting descriptions of a resource costs about as much as looking at this many; so many bytes are copied while one is
  * looked at. */
-enum { UNION_COST = 16, BYTES_PER_RESOURCE = 256 };
+enum { UNION_COST = 16, BYTES_PER_RESOURCE = 256, AT_ONCE = 1000 /* resources in a step */ };
 
 /* Which hashes may have been met: where all descriptions are different, none is compared with all others. */
 struct met {
@@ -47,6 +47,44 @@ struct version {
     struct met met;
 };
 
+/* A name that several descriptions share; parts are distinct in their bytes, in order of their first giver. */
+struct resource {
+    struct resource *next;
+    uint32_t number;
+    struct disco_union_part *parts;
+    size_t n;
+    struct met met;
+};
+
+struct resources {
+    struct strmap *by_name;
+    struct resource *first, **last;
+    struct resource *expected; /* servers mostly have the same ones in the same order: often this comes next */
+    size_t n;
+};
+
+/* The resources of a version that is described differently, which are too many for one step. */
+enum stage {
+    STAGE_NONE,
+    STAGE_GATHER, /* the descriptions of each */
+    STAGE_ORDER,
+    STAGE_PUT,
+    STAGE_FORGET, /* what was needed for it */
+};
+
+struct resources_merge {
+    enum stage stage;
+    const struct version *version;
+    struct resources all;
+    struct consensus_list *lists; /* one for each part of the version */
+    uint32_t *items;              /* of the list that is being made */
+    size_t at_part, at_put;
+    const struct disco_resource *at;
+    const struct resource **by_number;
+    uint32_t *order;
+    struct consensus_fold *fold;
+};
+
 struct disco_group_merge {
     disco_excluded_fn *excluded;
     void *arg;
@@ -58,9 +96,12 @@ struct disco_group_merge {
     struct version *versions;
     uint32_t *version_order;
     size_t n_versions, next_version;
+    struct resources_merge resources;
     size_t spent;
     bool tidy; /* without empty timestamps */
 };
+
+static void drop_resources(struct disco_group_merge *m);
 
 struct disco_group_merge *disco_group_merge_new(struct buf *out, disco_excluded_fn *excluded, void *arg)
 {
@@ -84,28 +125,13 @@ void disco_group_merge_free(struct disco_group_merge *m)
 {
     if (m == NULL)
         return;
+    drop_resources(m);
     arena_free(m->in_group);
     arena_free(m->scratch);
     mem_free(m);
 }
 
 /* ---- resources ---- */
-
-/* A name that several descriptions share; parts are distinct in their bytes, in order of their first giver. */
-struct resource {
-    struct resource *next;
-    uint32_t number;
-    struct disco_union_part *parts;
-    size_t n;
-    struct met met;
-};
-
-struct resources {
-    struct strmap *by_name;
-    struct resource *first, **last;
-    struct resource *expected; /* servers mostly have the same ones in the same order: often this comes next */
-    size_t n;
-};
 
 static struct resource *find_resource(struct resources *all, const struct disco_resource *like)
 {
@@ -162,65 +188,108 @@ static bool put_resource(struct disco_group_merge *m, const struct resource *r)
     return good;
 }
 
-static bool order_resources(struct disco_group_merge *m, const struct resources *all,
-                            const struct consensus_list *lists, size_t n_lists, const struct resource ***ordered)
+static void drop_resources(struct disco_group_merge *m)
 {
-    const struct resource **by_number = arena_alloc(m->in_group, all->n * sizeof(*by_number));
-    struct slice *names = arena_alloc(m->in_group, all->n * sizeof(*names));
-    uint32_t *order = arena_alloc(m->in_group, all->n * sizeof(*order));
+    strmap_free(m->resources.all.by_name);
+    consensus_fold_free(m->resources.fold);
+    m->resources = (struct resources_merge){.stage = STAGE_NONE};
+}
 
-    *ordered = arena_alloc(m->in_group, all->n * sizeof(**ordered));
-    if (by_number == NULL || names == NULL || order == NULL || *ordered == NULL)
+static bool begin_resources(struct disco_group_merge *m, const struct version *v)
+{
+    struct resources_merge *r = &m->resources;
+
+    *r = (struct resources_merge){.stage = STAGE_GATHER, .version = v, .all = {.by_name = strmap_new()}};
+    r->all.last = &r->all.first;
+    r->lists = arena_alloc(m->in_group, v->n * sizeof(*r->lists));
+    return r->all.by_name != NULL && r->lists != NULL;
+}
+
+static bool begin_list(struct disco_group_merge *m, const struct disco_version *v)
+{
+    struct resources_merge *r = &m->resources;
+
+    r->items = arena_alloc(m->in_group, v->n_resources * sizeof(*r->items));
+    if (r->items == NULL)
         return false;
-    for (const struct resource *r = all->first; r != NULL; r = r->next) {
-        by_number[r->number] = r;
-        names[r->number] = r->parts[0].resource->name;
-    }
-    if (!consensus_fold(names, all->n, lists, n_lists, order))
-        return false;
-    for (size_t i = 0; i < all->n; i++)
-        (*ordered)[i] = by_number[order[i]];
+    r->lists[r->at_part] = (struct consensus_list){r->items, 0};
+    r->all.expected = r->all.first;
+    r->at = v->resources;
     return true;
 }
 
-static bool gather_resources(struct disco_group_merge *m, const struct version *v, struct resources *all,
-                             struct consensus_list *lists)
+static bool gather_some(struct disco_group_merge *m)
 {
-    for (size_t i = 0; i < v->n; i++) {
-        uint32_t *items = arena_alloc(m->in_group, v->parts[i].version->n_resources * sizeof(*items));
+    struct resources_merge *r = &m->resources;
+    const struct version *v = r->version;
 
-        if (items == NULL)
+    for (size_t n = 0; n < AT_ONCE && r->at_part < v->n; n++) {
+        const struct version_part *part = &v->parts[r->at_part];
+
+        if (r->items == NULL && !begin_list(m, part->version))
             return false;
-        lists[i] = (struct consensus_list){items, 0};
-        all->expected = all->first;
-        for (const struct disco_resource *r = v->parts[i].version->resources; r != NULL; r = r->next)
-            if (!add_resource(m, all, r, v->parts[i].last, v->n, &items[lists[i].n++]))
-                return false;
+        if (r->at == NULL) {
+            r->items = NULL;
+            r->at_part++;
+            continue;
+        }
+        if (!add_resource(m, &r->all, r->at, part->last, v->n, &r->items[r->lists[r->at_part].n++]))
+            return false;
+        r->at = r->at->next;
     }
+    if (r->at_part == v->n)
+        r->stage = STAGE_ORDER;
     return true;
 }
 
-static bool put_resources(struct disco_group_merge *m, const struct version *v)
+static bool begin_order(struct disco_group_merge *m)
 {
-    struct resources all = {.by_name = strmap_new()};
-    struct consensus_list *lists = arena_alloc(m->in_group, v->n * sizeof(*lists));
-    const struct resource **ordered;
-    bool good;
+    struct resources_merge *r = &m->resources;
+    struct slice *names = arena_alloc(m->in_group, r->all.n * sizeof(*names));
 
-    all.last = &all.first;
-    good = all.by_name != NULL && lists != NULL && gather_resources(m, v, &all, lists) &&
-           order_resources(m, &all, lists, v->n, &ordered);
-    if (good && all.n > 0)
-        buf_append_str(m->out, ",\"resources\":[");
-    for (size_t i = 0; good && i < all.n; i++) {
-        if (i > 0)
-            buf_append_char(m->out, ',');
-        good = put_resource(m, ordered[i]);
+    r->by_number = arena_alloc(m->in_group, r->all.n * sizeof(*r->by_number));
+    r->order = arena_alloc(m->in_group, r->all.n * sizeof(*r->order));
+    if (names == NULL || r->by_number == NULL || r->order == NULL)
+        return false;
+    for (const struct resource *one = r->all.first; one != NULL; one = one->next) {
+        r->by_number[one->number] = one;
+        names[one->number] = one->parts[0].resource->name;
     }
-    if (good && all.n > 0)
-        buf_append_char(m->out, ']');
-    strmap_free(all.by_name);
-    return good;
+    r->fold = consensus_fold_new(names, r->all.n, r->lists, r->version->n, r->order);
+    return r->fold != NULL;
+}
+
+static bool order_some(struct disco_group_merge *m)
+{
+    struct resources_merge *r = &m->resources;
+    enum step step;
+
+    m->spent += r->all.n / 4;
+    if (r->fold == NULL)
+        return begin_order(m);
+    step = consensus_fold_step(r->fold);
+    if (step == STEP_DONE) {
+        r->stage = STAGE_PUT;
+        if (r->all.n > 0)
+            buf_append_str(m->out, ",\"resources\":[");
+    }
+    return step != STEP_FAILED;
+}
+
+static bool put_some(struct disco_group_merge *m)
+{
+    struct resources_merge *r = &m->resources;
+
+    for (size_t n = 0; n < AT_ONCE && r->at_put < r->all.n; n++) {
+        if (r->at_put > 0)
+            buf_append_char(m->out, ',');
+        m->spent++;
+        if (!put_resource(m, r->by_number[r->order[r->at_put++]]))
+            return false;
+    }
+    if (r->at_put == r->all.n)
+        r->stage = STAGE_FORGET;
+    return true;
 }
 
 /* ---- versions ---- */
@@ -270,16 +339,31 @@ static void put_text(struct buf *out, const char *before, struct slice text)
     buf_append_char(out, '"');
 }
 
-static bool put_different_version(struct disco_group_merge *m, const struct version *v)
+static bool end_different_version(struct disco_group_merge *m)
 {
+    const struct version *v = m->resources.version;
     struct slice freshness = version_freshness(v);
 
-    put_text(m->out, "{\"version\":", v->name);
-    if (!put_resources(m, v))
-        return false;
+    if (m->resources.all.n > 0)
+        buf_append_char(m->out, ']');
+    drop_resources(m);
     if (freshness.n > 0)
         put_text(m->out, ",\"freshness\":", freshness);
     return put_unknown_of_version(m, v) && buf_append_char(m->out, '}');
+}
+
+static bool go_on_with_version(struct disco_group_merge *m)
+{
+    struct resources_merge *r = &m->resources;
+
+    if (r->stage == STAGE_GATHER)
+        return gather_some(m);
+    if (r->stage == STAGE_ORDER)
+        return order_some(m);
+    if (r->stage == STAGE_PUT)
+        return put_some(m);
+    m->spent += AT_ONCE;
+    return strmap_free_some(r->all.by_name, AT_ONCE) ? end_different_version(m) : true;
 }
 
 static bool put_version(struct disco_group_merge *m, const struct version *v)
@@ -287,7 +371,8 @@ static bool put_version(struct disco_group_merge *m, const struct version *v)
     m->spent++;
     if (v->n == 1 && !v->parts[0].version->reduced && (v->parts[0].live || v->parts[0].version->stale))
         return put_as_it_is(m, v->parts[0].version->raw);
-    return put_different_version(m, v);
+    put_text(m->out, "{\"version\":", v->name);
+    return begin_resources(m, v);
 }
 
 static void add_version_part(struct version *v, const struct disco_version *from, const struct group_part *part,
@@ -526,10 +611,12 @@ void disco_group_merge_tidy(struct disco_group_merge *m)
 
 enum step disco_group_merge_step(struct disco_group_merge *m, size_t *spent)
 {
-    bool good, last = m->next_version == m->n_versions;
+    bool within = m->resources.stage != STAGE_NONE, last = !within && m->next_version == m->n_versions, good;
 
     m->spent = 0;
-    if (!last) {
+    if (within) {
+        good = go_on_with_version(m);
+    } else if (!last) {
         buf_append_str(m->out, m->next_version == 0 ? ",\"versions\":[" : ",");
         good = put_version(m, &m->versions[m->version_order[m->next_version++]]);
     } else {

@@ -30,8 +30,9 @@ MEM_CHECK struct disco_group_merge *disco_group_merge_new(struct buf *out, disco
 void disco_group_merge_free(struct disco_group_merge *m); /* NULL is fine */
 /*
  * Begins a group that `n` servers have, in their order. STEP_DONE: all describe it alike, and it is written. STEP_MORE:
- * call disco_group_merge_step() until that does not return STEP_MORE; a step writes one version. STEP_FAILED: out of
- * memory, or `out` has failed. *spent grows by the number of resources processed.
+ * call disco_group_merge_step() until that does not return STEP_MORE; a step writes one version, or gets on with one
+ * that is described differently. STEP_FAILED: out of memory, or `out` has failed. *spent grows by the number of
+ * resources processed.
  */
 enum step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
                                  size_t *spent);

@@ -134,6 +134,27 @@ static void failures(void)
     }
 }
 
+static void test_free_in_steps(void)
+{
+    struct strmap *m = strmap_new();
+    char key[16];
+    unsigned steps = 1;
+
+    for (unsigned i = 0; i < 1000; i++) {
+        (void)snprintf(key, sizeof(key), "%u", i);
+        if (!strmap_put(m, slice_str(key), m, NULL))
+            break;
+    }
+    (void)strmap_remove(m, SLICE_LIT("7"));
+    while (!strmap_free_some(m, 100))
+        steps++;
+    ok(steps >= 10, "a large one is freed in steps: %u", steps);
+    strmap_free(m);
+    m = strmap_new();
+    ok(strmap_free_some(m, 1), "of an empty one there is nothing to do");
+    strmap_free(m);
+}
+
 int main(void)
 {
     basics();
@@ -141,5 +162,6 @@ int main(void)
     churn();
     filling();
     failures();
+    test_free_in_steps();
     return tap_end();
 }

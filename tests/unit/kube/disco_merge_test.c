@@ -665,8 +665,65 @@ static void test_copying(void)
     buf_free(&text);
 }
 
+/* The local server's document may have a group/version of very many resources: if a peer describes it differently, each
+ * is looked at, put in order and written, and none of that is one step. */
+static void test_many_resources(void)
+{
+    enum { RESOURCES = 20000, BUDGET = 1000, PARTS = 3 };
+    struct disco_merge *m = disco_merge_new();
+    struct disco_merged out;
+    struct err err = {""};
+    struct buf text;
+    size_t steps = 1, least = PARTS * RESOURCES / BUDGET;
+
+    buf_init(&text, 16 << 20);
+    begin_text(&text);
+    buf_append_str(&text, "{\"metadata\":{\"name\":\"g\"},\"versions\":[{\"version\":\"v1\",\"resources\":[");
+    for (int i = 0; i < RESOURCES; i++)
+        buf_printf(&text, "%s{\"resource\":\"r%d\",\"verbs\":[\"get\"]}", i == 0 ? "" : ",", i);
+    buf_append_str(&text, "]}]}");
+    add_text(m, "a", &text, L);
+    begin_text(&text);
+    buf_append_str(&text, G("g", V("v1", PLAIN("r7") "," PLAIN("x"))));
+    add_text(m, "b", &text, 0);
+    while (disco_merge_step(m, BUDGET, &err) == STEP_MORE)
+        steps++;
+    disco_merge_result(m, &out);
+    ok(!err_is_set(&err) && out.v2.n > buf_len(&text), "%zu bytes merged", out.v2.n);
+    ok(steps >= least, "in %zu steps: at least %zu", steps, least);
+    disco_merge_free(m);
+    buf_free(&text);
+}
+
+/* It may end at any step. */
+static void test_giving_up(void)
+{
+    enum step step = STEP_MORE;
+
+    for (size_t steps = 0; step == STEP_MORE && steps < 1000; steps++) {
+        struct disco_merge *m = disco_merge_new();
+        struct err err = {""};
+        struct buf text;
+
+        buf_init(&text, 1 << 20);
+        begin_text(&text);
+        buf_append_str(&text, G("g", V("v1", PLAIN("r") "," PLAIN("s"))));
+        add_text(m, "a", &text, L);
+        begin_text(&text);
+        buf_append_str(&text, G("g", V("v1", PLAIN("r") "," PLAIN("x"))));
+        add_text(m, "b", &text, 0);
+        for (size_t i = 0; i <= steps; i++)
+            step = disco_merge_step(m, 1, &err);
+        disco_merge_free(m);
+        buf_free(&text);
+    }
+    is_int(step, STEP_DONE, "given up after each number of steps");
+}
+
 int main(void)
 {
+    test_many_resources();
+    test_giving_up();
     test_copying();
     test_rules();
     test_beta();
