@@ -3,10 +3,12 @@
  * What a socket or nghttp2 rarely says, said for them: bytes that cannot be written, a client's kernel that has not
  * taken all, a frame that cannot be made.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "front/h1_state.h"
 #include "lib/tap.h"
 #include "unit/front/h2_kit.h"
@@ -17,7 +19,13 @@ static const struct stream *client_side; /* nothing is said of this one */
 static bool broken;                      /* nothing more can be written, but for so many pieces */
 static unsigned pieces_before;
 static size_t unsent_says, unacknowledged_says; /* 0: the truth */
-static uint64_t wire_moves;                     /* each look finds so many bytes more */
+static uint64_t wire_more;                      /* than there were on the wire in truth */
+static const struct stream *only;               /* of this one; NULL: of all */
+
+static bool is_meant(const struct stream *s)
+{
+    return s != client_side && (only == NULL || s == only);
+}
 
 bool __real_stream_write(struct stream *s, struct slice data);
 bool __wrap_stream_write(struct stream *s, struct slice data);
@@ -40,20 +48,17 @@ bool __wrap_stream_write(struct stream *s, struct slice data)
 
 size_t __wrap_stream_unsent(const struct stream *s)
 {
-    return s != client_side && unsent_says > 0 ? unsent_says : __real_stream_unsent(s);
+    return is_meant(s) && unsent_says > 0 ? unsent_says : __real_stream_unsent(s);
 }
 
 size_t __wrap_stream_unacknowledged(const struct stream *s)
 {
-    return s != client_side && unacknowledged_says > 0 ? unacknowledged_says : __real_stream_unacknowledged(s);
+    return is_meant(s) && unacknowledged_says > 0 ? unacknowledged_says : __real_stream_unacknowledged(s);
 }
 
 uint64_t __wrap_stream_wire_bytes(const struct stream *s)
 {
-    static uint64_t moved;
-
-    moved += wire_moves;
-    return __real_stream_wire_bytes(s) + moved;
+    return __real_stream_wire_bytes(s) + (is_meant(s) ? wire_more : 0);
 }
 
 static const char *without_memory; /* the function of nghttp2 that finds none; NULL: none */
@@ -76,7 +81,8 @@ static void be_true(void)
     broken = false;
     pieces_before = 0;
     unsent_says = unacknowledged_says = 0;
-    wire_moves = 0;
+    wire_more = 0;
+    only = NULL;
     without_memory = NULL;
     client_side = NULL;
 }
@@ -215,6 +221,85 @@ static void test_idle_and_reading(struct world *w)
     be_true();
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
+}
+
+/* Time passes, and at the limit it is looked for who makes room. */
+static void pass_and_look(struct world *w, unsigned ms)
+{
+    clock_fake(clock_us() + 1000 * (uint64_t)ms, clock_wall_us());
+    for (int i = 0; i < 25; i++)
+        loop_run_once(w->loop, 10);
+}
+
+static double slow_readers(struct world *w)
+{
+    return world_metric(w, "mvproxy_front_slow_readers_total", NULL);
+}
+
+/* To the byte: who has taken all that waited when it was seen first has not been slow, whatever has come to it since.
+ */
+static void test_taken_to_the_byte(struct world *w)
+{
+    struct client watch[3], c;
+
+    w->opts.max_connections = 3;
+    world_start(w);
+    for (unsigned i = 0; i < 3; i++) {
+        client_open(w, &watch[i]);
+        client_ask(&watch[i], "/watch");
+        ok(world_handled(w, i + 1), "one that watches");
+        exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+        respond_more(w, "event");
+        ok(client_ends_in(&watch[i], "event\r\n"), "and has been told all");
+    }
+    only = list_entry(w->x, struct h1_conn, x)->stream;
+    clock_fake(clock_us(), clock_wall_us());
+    unacknowledged_says = 1000;
+    client_start(w, &c);
+    client_ask(&c, "/sync");
+    pass_and_look(w, 1000);
+    unacknowledged_says = wire_more = 500;
+    pass_and_look(w, 31000);
+    is_double(slow_readers(w), 0, "all that waited has been taken, slowly: its time begins anew");
+    pass_and_look(w, 31000);
+    is_double(slow_readers(w), 1, "when nothing more is taken it makes room");
+    be_true();
+    ok(client_ends_in(&c, "sync"), "for the next");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    for (int i = 0; i < 3; i++)
+        client_close(&watch[i], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
+/* Said once, for as long as it lasts. */
+static void test_full_is_said_once(struct world *w)
+{
+    char *said = NULL, *first;
+    size_t n_said;
+    FILE *log = open_memstream(&said, &n_said);
+    struct client watch, c;
+
+    log_set_stream(log);
+    w->opts.max_connections = 1;
+    world_start(w);
+    client_open(w, &watch);
+    client_ask(&watch, "/watch");
+    ok(world_handled(w, 1), "as many as may be");
+    clock_fake(clock_us(), clock_wall_us());
+    client_start(w, &c);
+    for (int i = 0; i < 4; i++)
+        pass_and_look(w, 3600 * 1000);
+    log_set_stream(stderr);
+    (void)fclose(log);
+    first = strstr(said, "Connection limit reached");
+    ok(first != NULL, "that there are is said");
+    ok(first != NULL && strstr(first + 1, "Connection limit reached") == NULL, "once in hours: %s", said);
+    free(said);
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    client_close(&watch, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
 }
 
 /* ---- HTTP/2 ---- */
@@ -518,10 +603,42 @@ static void test_h2_wanted_twice(struct kit *k)
     clock_real();
 }
 
+/* Each answer that is not taken has its own time, though one timer looks after all. */
+static void test_h2_untaken_in_turn(struct kit *k)
+{
+    enum { ANSWER = 100000 }; /* more than the client's windows hold */
+    struct held *h;
+
+    k->w.opts.body_timeout_ms = 20;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, true);
+    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE);
+    kit_flush(k);
+    kit_settle(k);
+    clock_fake(clock_us(), clock_wall_us());
+    for (unsigned i = 0; i < 2; i++) {
+        h = &k->held[i];
+        kit_get(k, "/x");
+        kit_held(k, i + 1);
+        exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+        kit_pump(h, 0, ANSWER);
+        kit_settle(k);
+        kit_later(k, i == 0 ? 12 : 9);
+    }
+    is_int((int)k->held[0].gone, 1, "the first one's time is up");
+    is_int((int)k->held[1].gone, 0, "the second one's is not");
+    kit_later(k, 13);
+    is_int((int)k->held[1].gone, 1, "and is when it has been as long");
+    is_double(world_metric(&k->w, "mvproxy_front_answers_not_taken_total", NULL), 2, "counted");
+    clock_real();
+}
+
 static const struct world_story h1_stories[] = {
     {"unwritable", test_unwritable},
     {"unwritable refusal", test_unwritable_refusal},
     {"idle and reading", test_idle_and_reading},
+    {"taken to the byte", test_taken_to_the_byte},
+    {"full is said once", test_full_is_said_once},
 };
 
 static const struct kit_story h2_stories[] = {
@@ -533,6 +650,7 @@ static const struct kit_story h2_stories[] = {
     {"parted", test_h2_parted},
     {"beyond the window", test_h2_beyond_window},
     {"wanted twice", test_h2_wanted_twice},
+    {"untaken in turn", test_h2_untaken_in_turn},
 };
 
 int main(void)
