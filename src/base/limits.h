@@ -55,13 +55,13 @@ enum {
 
     LIMIT_DISCOVERY_BYTES = 64 << 20,
     LIMIT_DISCOVERY_DEPTH = 32,
-    LIMIT_DISCOVERY_INDEX_BYTES = 96 << 20,    /* the index over one document */
-    LIMIT_DISCOVERY_PART_BYTES = 1 << 20,      /* one subresource, or one field that we pass over */
-    LIMIT_DISCOVERY_PEER_GROUPS = 10000,       /* these are put in order with other servers' in one step */
-    LIMIT_DISCOVERY_PEER_LIST = 5000,          /* versions of a group, resources of a version */
-    LIMIT_DISCOVERY_PEER_SUBRESOURCES = 50000, /* of a resource */
-    LIMIT_SCHEMA_INDEX_BYTES = 8 << 20,        /* /openapi/v3 without the documents: 230 bytes for each group/version */
-    LIMIT_SCHEMAS = 64 << 10,                  /* more than fit, of real ones: what an index costs beside its text */
+    LIMIT_DISCOVERY_INDEX_BYTES = 96 << 20,   /* the index over one document */
+    LIMIT_DISCOVERY_PART_BYTES = 1 << 20,     /* one subresource, or one field that we pass over */
+    LIMIT_DISCOVERY_PEER_GROUPS = 10000,      /* these are put in order with other servers' in one step */
+    LIMIT_DISCOVERY_PEER_LIST = 5000,         /* versions of a group, resources of a version */
+    LIMIT_DISCOVERY_PEER_SUBRESOURCES = 1000, /* of a resource; each request for one looks through them */
+    LIMIT_SCHEMA_INDEX_BYTES = 8 << 20,       /* /openapi/v3 without the documents: 230 bytes for each group/version */
+    LIMIT_SCHEMAS = 64 << 10,                 /* more than fit, of real ones: what an index costs beside its text */
     LIMIT_HEALED_BYTES = 256 << 10,     /* an answer that is completed in one turn; a longer one is relayed as it is */
     LIMIT_HEALED_WORK = 1 << 20,        /* of others' documents that is looked at for it, in bytes */
     LIMIT_LEASE_BYTES = 16 << 10,       /* an API server's has 1.5 KB; a larger one is nobody's identity */
