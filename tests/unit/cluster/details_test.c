@@ -8,8 +8,12 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "cluster/api.h"
+#include "cluster/cluster_metrics.h"
 #include "cluster/cluster_view.h"
+#include "cluster/farewell.h"
 #include "cluster/front_trust.h"
+#include "cluster/lease_news.h"
 #include "kube/request_header.h"
 #include "lib/tap.h"
 #include "sim/world.h"
@@ -469,7 +473,159 @@ static void collects(void)
     world_end(&w);
 }
 
+/* ---- what is written ---- */
+
+static struct {
+    void (*serve)(void *arg, struct sim_request *q);
+    unsigned posts, patches, puts, others;
+    char accept[64];
+} seen;
+
+/* In front of the server's own: which types of content it gets. */
+static void look(void *arg, struct sim_request *q)
+{
+    struct slice type = sim_header(q, "Content-Type"), method = sim_method(q);
+
+    if (slice_eq(method, SLICE_LIT("POST")) && slice_eq(type, SLICE_LIT("application/json")))
+        seen.posts++;
+    else if (slice_eq(method, SLICE_LIT("PUT")) && slice_eq(type, SLICE_LIT("application/json")))
+        seen.puts++;
+    else if (slice_eq(method, SLICE_LIT("PATCH")) && slice_eq(type, SLICE_LIT("application/merge-patch+json")))
+        seen.patches++;
+    else if (!slice_eq(method, SLICE_LIT("GET")))
+        seen.others += !slice_eq(method, SLICE_LIT("DELETE")) || !slice_eq(type, SLICE_LIT("application/json"));
+    seen.serve(arg, q);
+}
+
+/* An API server refuses a body of which it is not told what it is. */
+static void typed(bool publishes)
+{
+    struct world w;
+
+    memset(&seen, 0, sizeof(seen));
+    world_init(&w, WORLD_BASE);
+    if (publishes) {
+        world_without_lease(&w, 24);
+        kube_put_lease(w.store, &(struct kube_lease){.name = kube_id(w.local),
+                                                     .hostname = "cp-a",
+                                                     .holder = "left-behind",
+                                                     .duration_s = 3600,
+                                                     .renew_us = 1});
+    } else {
+        kube_set_unadvertised(w.local);
+        kube_start(w.local, 0);
+    }
+    w.opts.identity = publishes ? IDENTITY_PUBLISH : IDENTITY_OBSERVE;
+    w.opts.annotate = true;
+    w.opts.advertise = "10.0.0.1:16443";
+    seen.serve = kube_sim(w.local)->serve;
+    kube_sim(w.local)->serve = look;
+    world_start(&w);
+    sim_run_ms(w.loop, 30000);
+    if (publishes)
+        ok(seen.posts == 1 && seen.puts + seen.patches >= 2, "created and renewed: %u, %u, %u", seen.posts, seen.puts,
+           seen.patches);
+    else
+        ok(seen.posts == 0 && seen.patches >= 1, "annotated: %u", seen.patches);
+    is_u64(seen.others, 0, "with the type of what is sent");
+    world_end(&w);
+}
+
+static void on_written(void *arg, struct slice uid, struct slice version)
+{
+    (void)uid;
+    (void)version;
+    ++*(unsigned *)arg;
+}
+
+static bool is_told(struct world *w, struct arena *a, const char *name)
+{
+    struct lease l;
+
+    arena_reset(a);
+    return kube_get_lease(w->store, name, a, &l) && slice_has_prefix(l.discovery, SLICE_LIT("0123456789abcdef."));
+}
+
+/* Another Lease stands for the server while the one before is written to. */
+static void told_elsewhere(void)
+{
+    static const char *const names[] = {"apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa", "apiserver-bbbbbbbbbbbbbbbbbbbbbbbbbb"};
+    struct arena *a = arena_new(1 << 20);
+    struct cluster_metrics metrics;
+    struct lease_news *n;
+    char path[2][128];
+    unsigned written = 0;
+    struct api *api;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    cluster_metrics_init(&metrics, w.metrics);
+    api = world_api(&w, w.origin);
+    for (size_t i = 0; i < 2; i++) {
+        kube_put_lease(
+            w.store,
+            &(struct kube_lease){
+                .name = names[i], .hostname = "cp-x", .holder = "x", .duration_s = 3600, .renew_us = clock_wall_us()});
+        (void)snprintf(path[i], sizeof(path[i]), "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/%s",
+                       names[i]);
+    }
+    n = lease_news_new(
+        &(struct lease_news_opts){.api = api, .writes = metrics.identity_tags, .written = on_written, .arg = &written});
+    lease_news_set(n, SLICE_LIT("0123456789abcdef"));
+    lease_news_at(n, path[0]);
+    kube_sim(w.local)->delay_ms = 100;
+    sim_run_ms(w.loop, 10);
+    lease_news_at(n, path[1]);
+    sim_run_ms(w.loop, 1000);
+    ok(is_told(&w, a, names[1]) && written == 1,
+       "the one that counts now is written to, and nothing said of the other");
+    lease_news_at(n, path[0]);
+    sim_run_ms(w.loop, 1000);
+    ok(is_told(&w, a, names[0]) && written == 2, "and back");
+    lease_news_free(n);
+    api_free(api);
+    sim_run_ms(w.loop, 0);
+    arena_free(a);
+    world_end(&w);
+}
+
 /* ---- ends ---- */
+
+static void on_left(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+/* Who waits is told once, when the turn ends, and nobody has to. */
+static void farewells(void)
+{
+    struct loop *l = loop_new(NULL);
+    struct farewell f = {.loop = NULL};
+    unsigned left = 0, others = 0;
+
+    farewell_init(&f, l);
+    farewell_await(&f, NULL, NULL);
+    farewell_tell(&f);
+    sim_run_ms(l, 1);
+    farewell_await(&f, on_left, &left);
+    farewell_tell(&f);
+    is_u64(left, 0, "not from inside");
+    sim_run_ms(l, 1);
+    is_u64(left, 1, "told");
+    farewell_tell(&f);
+    sim_run_ms(l, 1);
+    is_u64(left, 1, "once");
+    farewell_await(&f, on_left, &left);
+    farewell_tell(&f);
+    farewell_await(&f, on_left, &others);
+    sim_run_ms(l, 1);
+    ok(left == 2 && others == 0, "the next one waits");
+    farewell_tell(&f);
+    farewell_cancel(&f);
+    sim_run_ms(l, 1);
+    is_u64(others, 0, "and nothing comes after the end");
+    loop_free(l);
+}
 
 static void on_looked(void *arg)
 {
@@ -518,6 +674,10 @@ int main(void)
     busy_watch();
     said_once();
     collects();
+    typed(true);
+    typed(false);
+    told_elsewhere();
+    farewells();
     ends_at_any_time();
     return tap_end();
 }
