@@ -38,6 +38,27 @@ static const char *told(void)
     return text;
 }
 
+/* The next descriptor that is free. */
+static int next_fd(void)
+{
+    int fd = dup(manager);
+
+    if (fd < 0)
+        tap_bail("no descriptor");
+    (void)close(fd);
+    return fd;
+}
+
+static void gives_back(void)
+{
+    int before = next_fd();
+    struct notify *n = notify_new();
+
+    ok(next_fd() > before, "a socket towards the manager");
+    notify_free(n);
+    is_int(next_fd(), before, "is given back");
+}
+
 static void messages(void)
 {
     struct notify *n = notify_new();
@@ -219,6 +240,7 @@ static void no_manager(void)
 int main(void)
 {
     open_manager();
+    gives_back();
     messages();
     busy_manager();
     watchdog();

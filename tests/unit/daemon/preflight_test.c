@@ -18,6 +18,7 @@ enum { ROOM = 1 << 16, NOBODY = 65534 };
 #define SWAPPED " is a private key, not a certificate: give the certificate here (are the two swapped?)\n"
 
 static char text[4096], findings[ROOM];
+static uid_t asks_as; /* who looks */
 
 /* In place of the C library's. */
 struct passwd *getpwnam(const char *name)
@@ -47,7 +48,11 @@ static bool looks(const char *cert, const char *key, const char *const *pairs, c
         tap_bail("%.*s", (int)buf_len(&out), buf_slice(&out).p);
     if (pairs != NULL)
         c->tls_sni_cert_key = pairs;
+    if (asks_as != 0 && seteuid(asks_as) != 0)
+        tap_bail("seteuid");
     good = preflight_files(c, user, &out);
+    if (asks_as != 0 && seteuid(0) != 0)
+        tap_bail("seteuid");
     (void)snprintf(findings, sizeof(findings), "%.*s", (int)buf_len(&out), buf_len(&out) > 0 ? buf_slice(&out).p : "");
     buf_free(&out);
     config_free(c);
@@ -102,6 +107,38 @@ static void of_the_service(void)
     buf_free(&out);
 }
 
+/* Who is not root knows it of himself, and of nobody else. */
+static void of_oneself(void)
+{
+    char want[1024];
+
+    if (geteuid() != 0) {
+        tap_skip("only root can play others", "what one may read oneself");
+        return;
+    }
+    asks_as = NOBODY;
+    ok(looks("open", "open", NULL, "mvproxy"), "he can read all: %s", findings);
+    is_str(findings, "", "nothing to say");
+    ok(!looks("open", "secret", NULL, "mvproxy"), "a file of root's");
+    (void)snprintf(want, sizeof(want), "the user mvproxy, as whom the service runs, cannot read %s/secret/server.key ",
+                   folder());
+    is_u64(times(want), 1, "is said: %s", findings);
+    is_u64(times("\n"), 1, "and nothing else");
+    ok(!looks("closed", "closed", NULL, "mvproxy"), "a closed folder");
+    (void)snprintf(want, sizeof(want), "the user mvproxy, as whom the service runs, may not search %s/closed, where ",
+                   folder());
+    is_u64(times(want), 1, "is said once: %s", findings);
+    ok(!looks("open", "secret", NULL, "somebody"), "whoever the service runs as");
+    is_u64(times("secret/server.key: Permission denied: run this as root, or let the user that runs it read the file"),
+           1, "he cannot tell: %s", findings);
+    asks_as = 1;
+    ok(!looks("open", "secret", NULL, "mvproxy"), "another one");
+    is_u64(times("secret/server.key: Permission denied: run this as root, or let the user that runs it read the file"),
+           1, "can neither: %s", findings);
+    ok(looks("open", "open", NULL, "mvproxy"), "all can be read by all: %s", findings);
+    asks_as = 0;
+}
+
 static void further_pairs(void)
 {
     static const char *const pairs[] = {"open/server.key,open/server.key", "nonsense",
@@ -123,6 +160,7 @@ int main(void)
                "$d; chmod 644 $d/*; done && chmod 755 open secret && chmod 700 closed shut && chmod 600 secret/*") != 0)
         tap_bail("cp");
     of_the_service();
+    of_oneself();
     further_pairs();
     return tap_end();
 }

@@ -18,6 +18,7 @@
 
 #include "lib/folder.h"
 #include "lib/tap.h"
+#include "net/own_address.h"
 
 enum { MOST_ARGUMENTS = 6, TEXT = 1 << 20, KEYS_STAY = 98, TURN_US = 10000 };
 
@@ -60,6 +61,18 @@ static bool has_service;
 struct passwd *getpwnam(const char *name)
 {
     return has_service && strcmp(name, "mvproxy") == 0 ? &service : NULL;
+}
+
+/* ---- this machine ---- */
+
+static bool no_route;
+
+/* In place of net/own_address.h's (the linker puts this in between). */
+bool __real_own_address(int family, char text[OWN_ADDRESS_BYTES]);
+bool __wrap_own_address(int family, char text[OWN_ADDRESS_BYTES]);
+bool __wrap_own_address(int family, char text[OWN_ADDRESS_BYTES])
+{
+    return !no_route && __real_own_address(family, text);
 }
 
 /* ---- the process ---- */
@@ -184,6 +197,59 @@ static void listings(void)
     (void)run(dump, NULL);
     ok(has(out, "\nv: 7") && has(out, "tls-cert-file: \"server.crt\""), "what is in force: %.200s", out);
     ok(run(version, "/dev/full") == 1, "a disc that is full");
+}
+
+/* What only a start would find out otherwise. */
+static void looks_deeper(void)
+{
+    static const char *const here[MOST_ARGUMENTS] = {"--config", "anywhere.yaml", "-t"},
+                             *const egress[MOST_ARGUMENTS] = {"--config", "good.yaml", "-t",
+                                                              "--egress-selector-config-file=none.yaml"};
+
+    folder_write("anywhere.yaml", "tls-cert-file: server.crt\ntls-private-key-file: server.key\n"
+                                  "apiserver-ca-file: ca.crt\nhostname-override: cp-a\nadmin-bind-address: \"\"\n"
+                                  "control-socket: \"\"\n");
+    no_route = true;
+    is_int(run(here, NULL), 1, "a machine without an address of its own");
+    no_route = false;
+    ok(has(errors, "bind-address: this machine has no default route whose address could be used: give an address\n"),
+       "why: %s", errors);
+    is_int(run(egress, NULL), 1, "an egress selector that is not there");
+    ok(has(errors, "egress-selector-config-file: ") && has(errors, "none.yaml"), "why: %s", errors);
+}
+
+/* Something else than an API server is where it should be: it says one line, and is gone. */
+static void another_server(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t n = sizeof(at);
+    int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char option[64], want[128];
+    const char *const arguments[MOST_ARGUMENTS] = {"--config", "good.yaml", "-t", option};
+    pid_t child;
+
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (bind(s, (struct sockaddr *)&at, n) != 0 || listen(s, 1) != 0 || getsockname(s, (struct sockaddr *)&at, &n) != 0)
+        tap_bail("cannot listen");
+    (void)snprintf(option, sizeof(option), "--apiserver=https://127.0.0.1:%u", ntohs(at.sin_port));
+    (void)fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        int c = accept(s, NULL, NULL);
+        char hello[4096];
+
+        if (c >= 0 && read(c, hello, sizeof(hello)) > 0)
+            (void)!write(c, "HTTP/1.1 400 X\r\n\r\n", 18);
+        _exit(0);
+    }
+    (void)close(s);
+    is_int(run(arguments, NULL), 1, "what is no API server");
+    (void)kill(child, SIGKILL);
+    (void)waitpid(child, NULL, 0);
+    (void)snprintf(
+        want, sizeof(want),
+        "command line: apiserver: what answers at https://127.0.0.1:%u does not speak TLS: ", ntohs(at.sin_port));
+    ok(has(errors, want), "why: %s", errors);
 }
 
 /* The service has to read the configuration, too. */
@@ -321,6 +387,8 @@ int main(void)
     make_files();
     table();
     listings();
+    looks_deeper();
+    another_server();
     closed();
     starts();
     tells_manager();

@@ -206,6 +206,8 @@ static void succeeds(void)
     metric_set(a->reload_time, 0);
     metric_set(a->config_hash, 0);
     ok(reloads(BASE "v: 3\nrequestheader-uid-headers: X-Uid\n"), "another configuration: %s", errors);
+    ok(strstr(errors, "warning: mvproxy.yaml:1:1: tls-cert-file: server.crt is looked for in the folder") != NULL,
+       "with the warnings of its files: %s", errors);
     is_u64(world.trials, 0, "the local server is the same");
     ok(a->around.local == local, "and stays");
     ok(a->config != before && a->config->v == 3 && a->config_before == before, "in force");
@@ -312,7 +314,13 @@ static void refuses(void)
         {"no option", BASE "nonsense: 1\n", "good",
          "mvproxy.yaml:11:1: nonsense: unknown option: take it out (mvproxy --help names those that there are)\n",
          false},
-        {"what needs a restart", BASE "admin-bind-address: 127.0.0.1:0\n", "good", NULL, false},
+        {"what needs a restart",
+         PROCESS_TLS "bind-address: 127.0.0.1\nsecure-port: 0\nhostname-override: cp-b\nclient-ca-file: client-ca.crt\n"
+                     "shutdown-delay-duration: 0s\nadmin-bind-address: \"127.0.0.1:9\"\ncontrol-socket: \"\"\n",
+         "good",
+         "cannot be changed without a restart: hostname-override, admin-bind-address: restart mvproxy, or take it "
+         "back\n",
+         false},
         {"a certificate of nobody", BASE, "bad",
          "mvproxy.yaml:1:1: tls-cert-file: certificate server.crt: nothing of the kind in PEM is in it: give another "
          "file\n",
