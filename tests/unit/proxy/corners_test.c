@@ -435,6 +435,31 @@ static void audited_unknown(void)
     world_close(&w);
 }
 
+/* The nearest, which are the last, and none that is empty. */
+static void audited_sources(const char *sources, const char *want)
+{
+    static const char *const trusted[] = {"127.0.0.0/8", NULL};
+    char request[600];
+    struct world w;
+    struct side *c;
+    FILE *log;
+
+    (void)with_certificate(&w, 1, "foreign");
+    w.opts.trusted_proxies = trusted;
+    world_start(&w);
+    log = begin_log();
+    c = client(&w);
+    (void)snprintf(request, sizeof(request), "GET " JOBS " HTTP/1.1\r\nHost: k\r\nX-Forwarded-For: %s\r\n\r\n",
+                   sources);
+    say(c, request);
+    ok(has(c, "HTTP/1.1 401 "), "refused");
+    world_settle(&w);
+    end_log(log);
+    ok(strstr(logged, want) != NULL, "%s in %s", want, logged);
+    free(logged);
+    world_close(&w);
+}
+
 int main(void)
 {
     body_that_has_ended();
@@ -457,6 +482,7 @@ int main(void)
     sent_back(PODS, " route=\"rerouted\"");
     sent_back("/version", " route=\"non-resource\"");
     audited_unknown();
+    audited_sources("10.0.0.1, ,10.0.0.2,,", "sourceIPs=[\"10.0.0.1\",\"10.0.0.2\",\"127.0.0.1\"]");
     audited("bob", "dev", "user.groups=[\"dev\",\"system:authenticated\"]");
     audited("bob", "system:authenticated", "user.groups=[\"system:authenticated\"]");
     audited("bob", "system:unauthenticated", "user.groups=[\"system:unauthenticated\"]");

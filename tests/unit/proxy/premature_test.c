@@ -145,6 +145,19 @@ static void denied_by_aggregated(const char *target)
     world_close(&w);
 }
 
+/* Nor can it be told whose a group is where the local server's discovery may not be read. */
+static void denied_by_who_is_not_known(const char *target, bool held)
+{
+    char request[200];
+    struct world w;
+
+    world_init(&w, 0);
+    w.forbidden = w.fails_over = w.local_loading = w.opts.legacy_discovery = true;
+    world_start(&w);
+    (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", target);
+    denies(&w, &w.local, request, FORBIDDEN, held);
+}
+
 int main(void)
 {
     premature(GET, FORBIDDEN, true);
@@ -174,5 +187,8 @@ int main(void)
     denied_by_aggregated("/apis/batch/v1/jobs");
     denied_by_aggregated("/apis/batch/v1");
     denied_by_aggregated("/openapi/v3/apis/batch/v1");
+    denied_by_who_is_not_known(PODS, true);
+    denied_by_who_is_not_known("/api/v1", true);
+    denied_by_who_is_not_known(JOBS, false);
     return tap_end();
 }
