@@ -284,6 +284,13 @@ static bool stream(struct parts *p)
     return s != NULL && open == 1 && sim_open(p->w.back) == 0;
 }
 
+static bool long_stream(struct parts *p)
+{
+    static const struct api_stream_handler h = {on_head, on_data, on_why};
+
+    return api_stream_start(p->api, slice_of(p->long_text, LONG_BYTES), 1000, &h, NULL) != NULL;
+}
+
 /* ---- all of it ---- */
 
 static void begin(struct parts *p)
@@ -399,6 +406,7 @@ int main(void)
         made(&p, rows[i].name, rows[i].make);
     make_long(&p);
     made(&p, "a snapshot of long texts", snapshot);
+    ok(!long_stream(&p), "nor is there a stream to a target for which there is no room");
     end(&p);
     return tap_end();
 }
