@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of several it is: the cause that a look is for, the peer that is meant, the address that may be used, and what
+ * of a peer's words is taken. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "kube/server_id.h"
+#include "lib/tap.h"
+#include "sim/sim_etcd.h"
+#include "sim/world.h"
+
+#define ID(letter) "apiserver-" letter letter "aaaaaaaaaaaaaaaaaaaaaaaa"
+
+static char *logged;
+static size_t n_logged;
+static FILE *log_file;
+
+static void listen_to_log(void)
+{
+    log_file = open_memstream(&logged, &n_logged);
+    log_set_stream(log_file);
+}
+
+static unsigned heard(const char *what)
+{
+    unsigned n = 0;
+
+    (void)fflush(log_file);
+    for (const char *at = logged; (at = strstr(at, what)) != NULL; at += strlen(what))
+        n++;
+    return n;
+}
+
+static void listen_no_more(void)
+{
+    log_set_stream(stderr);
+    (void)fclose(log_file);
+    free(logged);
+}
+
+/* ---- causes ---- */
+
+static double looks(struct world *w, const char *trigger)
+{
+    static const char *const results[] = {"changed", "unchanged", "failed"};
+    double n = 0;
+
+    for (size_t i = 0; i < ROWS(results); i++)
+        n += world_metric(w, "mvproxy_discovery_refreshes_total", "local", trigger, results[i], NULL);
+    return n;
+}
+
+/* The server is being asked when there are causes to ask it again: the next look is for the one that may not wait. */
+static void next_cause(bool both)
+{
+    double miss, operators, starts;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 5000);
+    kube_sim(w.local)->delay_ms = 50;
+    cluster_local_etag_seen(w.cluster, SLICE_LIT("\"another\""));
+    sim_run_ms(w.loop, 10);
+    miss = looks(&w, "miss");
+    operators = looks(&w, "operator");
+    starts = looks(&w, "start");
+    (void)cluster_local_miss(w.cluster, NULL, NULL);
+    if (both)
+        cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 4000);
+    is_double(looks(&w, "miss") - miss, !both, "a look for a miss: %d", !both);
+    is_double(looks(&w, "operator") - operators, both, "a look for who asked for it: %d", both);
+    is_double(looks(&w, "start") - starts, 0, "none for a start");
+    world_end(&w);
+}
+
+/* ---- names ---- */
+
+static void put_lease(struct world *w, const char *id, const char *hostname, const char *address)
+{
+    char holder[80];
+
+    (void)snprintf(holder, sizeof(holder), "%s_x", id);
+    kube_put_lease(w->store, &(struct kube_lease){.name = id,
+                                                  .hostname = hostname,
+                                                  .holder = holder,
+                                                  .address = address,
+                                                  .renew_us = clock_wall_us(),
+                                                  .duration_s = 3600});
+}
+
+/* To be read again is not to be drained: that one of them is tells nothing of which is meant. */
+static void twins(void)
+{
+    struct cluster_drained d;
+    struct err err = {.text = ""};
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    put_lease(&w, ID("b"), "twin", "10.0.0.2:6443");
+    put_lease(&w, ID("c"), "twin", "10.0.0.3:6443");
+    world_start(&w);
+    sim_run_ms(w.loop, 3000);
+    is_null(cluster_refresh_server(w.cluster, "twin", &err), "two of one name");
+    ok(strstr(err.text, "2 servers are named \"twin\"") != NULL, "why: %s", err.text);
+    err_clear(&err);
+    ok(cluster_drain_peer(w.cluster, ID("b"), true, &d, &err), "one is drained: %s", err.text);
+    is_null(cluster_refresh_server(w.cluster, "twin", &err), "still two");
+    err_clear(&err);
+    ok(cluster_drain_peer(w.cluster, "twin", false, &d, &err) && strcmp(d.id, ID("b")) == 0,
+       "but only one that may be undrained: %s", err.text);
+    is_str(cluster_refresh_server(w.cluster, ID("c"), &err), ID("c"), "by its ID");
+    is_str(cluster_refresh_server(w.cluster, "cp-a", &err), served_local_id(cluster_served(w.cluster)), "the own one");
+    world_end(&w);
+}
+
+/* ---- addresses ---- */
+
+static bool nobody(const struct sockaddr *addr, void *arg)
+{
+    (void)addr;
+    (void)arg;
+    return false;
+}
+
+static bool reads(struct world *w, const char *host)
+{
+    const struct served *v = cluster_served(w->cluster);
+
+    for (size_t i = 0; i < served_n_peers(v); i++)
+        if (strcmp(served_peer_at(v, i)->host, host) == 0)
+            return served_peer_at(v, i)->disco != NULL;
+    return false;
+}
+
+/* What stands in the configuration itself may be used whatever the networks are; what a name leads to may not. */
+static void literal(bool rule)
+{
+    static const struct cluster_static_peer fixed[] = {
+        {"cp-b", "10.0.0.2", 6443}, {"cp-c", "fd00::3", 6443}, {"cp-e", "cp-e.example", 6443}};
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    (void)world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    (void)world_peer(&w, "cp-c", "[fd00::3]:6443", WORLD_BATCH);
+    (void)world_peer(&w, "cp-d", "10.0.0.4:6443", WORLD_BATCH);
+    (void)world_peer(&w, "cp-e", "cp-e.example:6443", WORLD_BATCH);
+    w.opts.static_peers = fixed;
+    w.opts.n_static_peers = ROWS(fixed);
+    w.opts.peer_allowed = rule ? nobody : NULL;
+    world_start(&w);
+    sim_run_ms(w.loop, 5000);
+    ok(reads(&w, "cp-b"), "rule %d: an address of IPv4 in the configuration", rule);
+    ok(reads(&w, "cp-c"), "rule %d: one of IPv6", rule);
+    ok(reads(&w, "cp-e") == !rule, "rule %d: a name there", rule);
+    ok(reads(&w, "cp-d") == !rule, "rule %d: one in a Lease", rule);
+    world_end(&w);
+}
+
+/* Where nothing else is known, a record counts though it is old. */
+static void only_address(bool annotated)
+{
+    const struct origin_opts o = {.name = "etcd", .host = "10.0.1.1", .port = 2379};
+    char key[100], value[400];
+    struct sim_server *member;
+    struct kube_server *b;
+    struct sim_etcd *etcd;
+    struct origin *origin;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    if (!annotated) {
+        kube_stop(b, true);
+        kube_set_unadvertised(b);
+        kube_start(b, 0);
+    }
+    etcd = sim_etcd_new(w.loop, 77);
+    member = sim_etcd_member(etcd, w.back, "10.0.1.1:2379");
+    origin = origin_new(w.back, &o);
+    (void)snprintf(key, sizeof(key), "/registry/peerserverleases/%s", kube_id(b));
+    (void)snprintf(
+        value, sizeof(value),
+        "{\"kind\":\"Endpoints\",\"apiVersion\":\"v1\",\"metadata\":{\"labels\":{\"apiserverIdentity\":\"%s\"}},"
+        "\"subsets\":[{\"addresses\":[{\"ip\":\"10.0.0.21\"}],\"ports\":[{\"port\":6443}]}]}",
+        kube_id(b));
+    sim_etcd_put(etcd, key, slice_str(value), 36000);
+    w.opts.etcd_servers = &origin;
+    w.opts.n_etcd_servers = 1;
+    w.opts.etcd_prefix = "/registry";
+    world_start(&w);
+    sim_run_ms(w.loop, 10000);
+    is_str(origin_address(world_peer_of(&w, b)->origin), "10.0.0.21:6443", "annotated %d: by its record", annotated);
+    member->fault = SIM_REFUSE;
+    sim_server_break(member);
+    sim_run_ms(w.loop, 100000);
+    is_str(world_peer_of(&w, b)->origin == NULL ? "nowhere" : origin_address(world_peer_of(&w, b)->origin),
+           annotated ? "10.0.0.2:6443" : "10.0.0.21:6443", "annotated %d: without etcd for long", annotated);
+    origin_unref(origin);
+    cluster_free(w.cluster);
+    w.cluster = NULL;
+    sim_run_ms(w.loop, 0);
+    sim_etcd_free(etcd);
+    world_end(&w);
+}
+
+/* ---- words ---- */
+
+/* What no API server can have is left out, and said when there is more or less of it. */
+static void left_out(void)
+{
+    struct kube_server *b;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH ";Odd_Group/v1:things");
+    listen_to_log();
+    world_start(&w);
+    sim_run_ms(w.loop, 3000);
+    is_u64(heard("Left out of a peer's discovery what no API server can have"), 1, "an odd group: said");
+    ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && !world_peer_serves(&w, b, "Odd_Group", "v1", "things"),
+       "the others are known");
+    sim_run_ms(w.loop, 200000);
+    is_u64(heard("Left out of a peer's discovery what no API server can have"), 1, "once");
+    kube_set_apis(b, WORLD_BATCH ";Odd_Group/v1:things;Odd_Group_Too/v1:things");
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 3000);
+    is_u64(heard("Left out of a peer's discovery what no API server can have"), 2, "another one: said");
+    kube_set_apis(b, WORLD_BATCH);
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 3000);
+    is_u64(heard("Left out of a peer's discovery what no API server can have"), 2, "none any more: not said");
+    kube_set_apis(b, WORLD_BATCH ";Odd_Group/v1:things");
+    cluster_refresh(w.cluster);
+    sim_run_ms(w.loop, 3000);
+    is_u64(heard("Left out of a peer's discovery what no API server can have"), 3, "again: said");
+    listen_no_more();
+    world_end(&w);
+}
+
+int main(void)
+{
+    next_cause(false);
+    next_cause(true);
+    twins();
+    literal(false);
+    literal(true);
+    only_address(true);
+    only_address(false);
+    left_out();
+    return tap_end();
+}
