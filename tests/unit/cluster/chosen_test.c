@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include "base/changes.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "kube/server_id.h"
@@ -243,8 +244,117 @@ static void left_out(void)
     world_end(&w);
 }
 
+/* What is said of a server that serves something else, in one line for each change. */
+static void changes_of_apis(void)
+{
+    static const struct {
+        const char *apis, *want;
+    } rows[] = {
+        {"apps/v1:deployments;batch/v1:jobs", "changed: apps/v1 batch/v1"},
+        {"apps/v1:deployments;batch/v1:jobs;policy/v1:budgets", "new: policy/v1"},
+        {"apps/v1:deployments;policy/v1:budgets", "gone: batch/v1"},
+        {"apps/v1:deployments;batch/v1:jobs", "gone: policy/v1; new: batch/v1"},
+        {"apps/v1:deployments,statefulsets", "gone: batch/v1; changed: apps/v1"},
+        {"apps/v1:deployments;batch/v1:jobs", "new: batch/v1; changed: apps/v1"},
+        {"apps/v1:statefulsets;policy/v1:budgets", "gone: batch/v1; new: policy/v1; changed: apps/v1"},
+    };
+    char want[200];
+    struct kube_server *b;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    w.opts.changes = changes_new();
+    world_start(&w);
+    sim_run_ms(w.loop, 5000);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        kube_set_apis(b, rows[i].apis);
+        cluster_refresh(w.cluster);
+        sim_run_ms(w.loop, 3000);
+        (void)snprintf(want, sizeof(want), "serves another set of APIs: %s", rows[i].want);
+        is_str(changes_at(w.opts.changes, false, 0)->subject, "cp-b", "whose");
+        is_str(changes_at(w.opts.changes, false, 0)->text, want, "change %zu", i);
+    }
+    cluster_free(w.cluster);
+    w.cluster = NULL;
+    changes_free(w.opts.changes);
+    world_end(&w);
+}
+
+/* A reload changes how often servers are read. */
+static void intervals(void)
+{
+    uint64_t local, peer;
+    struct kube_server *b;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    world_start(&w);
+    sim_run_ms(w.loop, 5000);
+    for (unsigned i = 0; i < 2; i++) {
+        w.opts.refresh_interval_ms = i == 0 ? 2000 : 30000;
+        ok(cluster_update(w.cluster, &w.opts), "every %u s", i == 0 ? 2 : 30);
+        sim_run_ms(w.loop, 5000);
+        local = kube_discovery_requests(w.local);
+        peer = kube_discovery_requests(b);
+        sim_run_ms(w.loop, 120000);
+        local = kube_discovery_requests(w.local) - local;
+        peer = kube_discovery_requests(b) - peer;
+        ok(i == 0 ? local > 80 : local < 20, "the local server is asked %llu times", (unsigned long long)local);
+        ok(i == 0 ? peer > 80 : peer < 20, "a peer %llu times", (unsigned long long)peer);
+    }
+    world_end(&w);
+}
+
+/* All brackets outside of texts are closed, and nothing follows. */
+static bool is_whole(struct slice json)
+{
+    bool quoted = false;
+    int depth = 0;
+
+    for (size_t i = 0; i < json.n; i++) {
+        if (json.p[i] == '"' && (i == 0 || json.p[i - 1] != '\\'))
+            quoted = !quoted;
+        if (quoted)
+            continue;
+        depth += json.p[i] == '{' || json.p[i] == '[';
+        depth -= json.p[i] == '}' || json.p[i] == ']';
+        if (depth < 0 || (depth == 0 && i + 1 < json.n))
+            return false;
+    }
+    return !quoted && depth == 0 && json.n > 0;
+}
+
+static void described(bool peers)
+{
+    struct world w;
+    struct buf out;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.peers_enabled = peers;
+    kube_put_crd(w.store, "things.x.io", "x.io", "v1");
+    (void)world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    buf_init(&out, 1 << 20);
+    world_start(&w);
+    for (unsigned i = 0; i < 2; i++) {
+        buf_reset(&out);
+        cluster_describe(w.cluster, &out);
+        ok(is_whole(buf_slice(&out)), "the description is JSON: %.*s", (int)buf_len(&out), buf_slice(&out).p);
+        sim_run_ms(w.loop, 5000);
+    }
+    buf_append_char(&out, '\0');
+    ok((strstr(buf_slice(&out).p, "\"groupVersions\":[") != NULL) == peers, "with what comes from no peer: %d", peers);
+    buf_free(&out);
+    world_end(&w);
+}
+
 int main(void)
 {
+    changes_of_apis();
+    intervals();
+    described(true);
+    described(false);
     next_cause(false);
     next_cause(true);
     twins();
