@@ -67,6 +67,8 @@ static const char *ask(const char *command, const char *rest)
 
         loop_run_once(a->loop, 10);
         got = recv(fd, answer + n, ANSWER - 1 - n, MSG_DONTWAIT);
+        if (got == 0)
+            break; /* it was hung up on us */
         n += got > 0 ? (size_t)got : 0;
     }
     answer[n] = '\0';
@@ -224,6 +226,27 @@ static void peers(void)
     end();
 }
 
+/* Whatever there is no memory for, an answer is whole, says so, or does not come; and the next one is as ever. */
+static void without_memory(const char *command, const char *rest)
+{
+    enum { MOST_CALLS = 400 };
+    unsigned said = 0, wrong = 0;
+    uint64_t calls = 0, nth;
+
+    for (nth = 0; nth <= calls && nth < MOST_CALLS; nth++) {
+        calls = nth == 0 ? mem_calls() : calls;
+        mem_fail_nth(nth);
+        (void)ask(command, rest);
+        mem_fail_nth(0);
+        calls = nth == 0 ? mem_calls() - calls : calls;
+        said += strstr(answer, "out of memory") != NULL;
+        wrong += answer[0] != '\0' && strstr(answer, "\"ok\":true") == NULL && strstr(answer, "\"ok\":false") == NULL;
+    }
+    ok(said > 0, "%s: %u of %llu answers say that there is no memory", command, said, (unsigned long long)nth);
+    is_u64(wrong, 0, "%s: none is anything else than an answer", command);
+    answers(command, rest, "\"ok\":true");
+}
+
 /* ---- the socket ---- */
 
 static void socket_file(void)
@@ -264,6 +287,9 @@ int main(void)
     reloads();
     explains();
     nobody();
+    without_memory("metrics", "");
+    without_memory("reload", "");
+    without_memory("explain", "\"method\":\"GET\",\"path\":\"/api/v1/pods\"");
     socket_file();
     end();
     explains_without_cas();
