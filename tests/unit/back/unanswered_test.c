@@ -168,6 +168,29 @@ static void many(void)
     kit_close(&k);
 }
 
+/* Who stays does not count: a turn is what is given up in it. */
+static void behind_many(void)
+{
+    enum { MANY = 200 };
+    static struct kit k;
+    static struct call call[MANY + 1];
+
+    kit_open(&k, false, 1);
+    for (size_t i = 0; i <= MANY; i++)
+        ask(&call[i], &k, "GET", "/many", i == MANY);
+    settle(k.loop);
+    ok(!origin_fail_unanswered(k.origin, "its etcd is away"), "one look at all of them is enough");
+    ok(call_is(&call[MANY], GAVE_UP), "for the one that may be asked elsewhere");
+    for (size_t i = 0; i < MANY; i++) {
+        if (call[i].r != NULL)
+            back_cancel(call[i].r);
+        call[i].r = NULL;
+    }
+    for (size_t i = 0; i <= MANY; i++)
+        call_free(&call[i]);
+    kit_close(&k);
+}
+
 int main(void)
 {
     over_http1();
@@ -175,5 +198,6 @@ int main(void)
     over_http2();
     before_http2();
     many();
+    behind_many();
     return tap_end();
 }

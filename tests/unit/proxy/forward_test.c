@@ -252,7 +252,7 @@ static uint64_t fill(struct world *w, struct side *from, size_t limit)
     uint64_t sent = 0;
     unsigned idle = 0;
 
-    while (sent < limit && idle < 20) {
+    while (sent < limit && idle < 100) {
         if (stream_congested(from->s)) {
             loop_run_once(w->loop, 5);
             idle++;
