@@ -349,6 +349,28 @@ static void over_http2(bool hop)
     h2_close(&k);
 }
 
+/* It does not speak HTTP/2 either: what was dialled for that is as good as any for who is asserted over HTTP/1.1. */
+static void http2_to_bare_http1(void)
+{
+    static struct h2_kit k;
+    struct call c;
+
+    memset(&k, 0, sizeof(k));
+    kit_of_peer(&k.k, false);
+    h2_judge_bearer(&k, BEARER, 200);
+    watch(&c, &k, "/watch");
+    ok(call_is(&c, ANSWERED), "a watch is answered");
+    call_free(&c);
+    carried(&k.k, 0, true, NULL);
+    carried(&k.k, 1, false, "/watch");
+    is_u64(k.k.n_conns, 2, "over another connection");
+    user_asks(&k.k, "/user");
+    carried(&k.k, 0, true, "/user");
+    is_u64(k.k.n_conns, 2, "the first one is not wasted");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_mvproxy"), 1, "counted");
+    kit_close(&k.k);
+}
+
 static void http2_is_replaced(void)
 {
     static struct h2_kit k;
@@ -541,6 +563,7 @@ int main(void)
     no_way_back();
     over_http2(false);
     over_http2(true);
+    http2_to_bare_http1();
     http2_is_replaced();
     withheld();
     without_its_impersonation();
