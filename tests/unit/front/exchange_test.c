@@ -326,6 +326,11 @@ static void test_upgrade(struct fake *f)
     h.status = 200;
     begin(f, "GET", true);
     ok(exchange_upgrade(&f->x, &h) == NULL, "not with another status");
+    h.status = 101;
+    begin(f, "GET", true);
+    body(f, "ab");
+    ok(exchange_upgrade(&f->x, &h) == NULL, "not what is doomed");
+    log_is(f, "doomed(response body before its head) abort(response body before its head) ", "for its own reason");
     f->x.wants_upgrade = false;
 }
 

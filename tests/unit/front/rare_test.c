@@ -127,6 +127,84 @@ static void test_h2_bad_trailers(struct kit *k)
     ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
 }
 
+/* A HEAD's answer has none, whatever the proxy gives. */
+static void test_h2_trailers_of_head(struct kit *k)
+{
+    struct held *h = &k->held[0];
+    struct http_head *trailers;
+    struct exchange *x;
+    struct req *r;
+
+    kit_connect(k, false, false);
+    r = kit_ask(k, "HEAD", "/x", "h", NULL, 0);
+    kit_held(k, 1);
+    x = h->x;
+    trailers = kit_head(h, 200, "x-end", "1");
+    exchange_respond(x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    h->x = NULL;
+    exchange_finish(x, trailers);
+    ok(kit_closed(k, r) && r->ended && r->code == NGHTTP2_NO_ERROR, "an answer to HEAD ends with its head");
+    is_int((int)r->status, 200, "as it was given");
+    ok(!kit_has(&r->fields, "x-end") && !kit_has(&r->trailers, "x-end"), "without trailers");
+}
+
+/* ---- fields ---- */
+
+static bool has_field(struct held *h, const char *name, const char *value)
+{
+    const struct http_field *f = http_head_find_name(exchange_request(h->x), slice_str(name));
+
+    return f != NULL && slice_eq(f->value, slice_str(value));
+}
+
+static void test_h2_fields(struct kit *k)
+{
+    struct held *h = &k->held[0];
+    const struct http_head *head;
+    const char *first;
+    unsigned hosts = 0;
+    struct req *r;
+
+    kit_connect(k, false, false);
+    r = kit_ask(k, "GET", "/x", "h", "host: H\ncookie: \ncookie: a=b\n", 0);
+    ok(kit_held(k, 1), "Host as in :authority");
+    head = exchange_request(h->x);
+    for (size_t i = 0; i < head->n_fields; i++)
+        hosts += head->fields[i].id == HTTP_HOST;
+    is_u64(hosts, 1, "stands there once");
+    ok(has_field(h, "Host", "h"), "as it was in :authority");
+    ok(has_field(h, "Cookie", "; a=b"), "an empty crumb of a cookie is one");
+    exchange_respond(h->x, kit_head(h, 200, "Date", "then"), (struct http_body){HTTP_BODY_LENGTH, 2});
+    exchange_body(h->x, SLICE_LIT("ok"));
+    exchange_finish(h->x, NULL);
+    h->x = NULL;
+    ok(kit_closed(k, r) && r->status == 200, "answered");
+    first = strstr(kit_text(&r->fields), "date: ");
+    ok(first != NULL && strncmp(first, "date: then\n", 11) == 0 && strstr(first + 1, "date: ") == NULL,
+       "with the date that the proxy gave, and no other");
+}
+
+/* Where nothing is said of it a head may have a MiB. */
+static void test_long_head(struct world *w)
+{
+    enum { FIELDS = 100, LENGTH = 1000 };
+    static char head[FIELDS * (LENGTH + 20)];
+    size_t at = 0;
+    struct client c;
+
+    w->opts.max_head_bytes = 0;
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /sync HTTP/1.1\r\nHost: h\r\n");
+    for (int i = 0; i < FIELDS; i++)
+        at += (size_t)snprintf(head + at, sizeof(head) - at, "X-%d: %0*d\r\n", i, LENGTH, i);
+    client_send(&c, head);
+    client_send(&c, "\r\n");
+    ok(client_ends_in(&c, "sync"), "a long head is read");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
 /* ---- time ---- */
 
 static void test_rest_stalls(struct world *w)
@@ -384,10 +462,13 @@ static const struct world_story h1_stories[] = {
     {"length of nothing", test_length_of_nothing},
     {"two heads", test_two_heads},
     {"refused HEAD", test_refused_head},
+    {"long head", test_long_head},
 };
 
 static const struct kit_story h2_stories[] = {
     {"bad trailers", test_h2_bad_trailers},
+    {"trailers of HEAD", test_h2_trailers_of_head},
+    {"fields", test_h2_fields},
 };
 
 int main(void)
