@@ -8,6 +8,7 @@
 #include "base/changes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "cluster/cluster_view.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
 #include "sim/sim_etcd.h"
@@ -349,8 +350,101 @@ static void described(bool peers)
     world_end(&w);
 }
 
+/* ---- versions ---- */
+
+static struct {
+    void (*serve)(void *arg, struct sim_request *q);
+    const char *body; /* NULL: the server's own answer */
+    unsigned status;
+} version;
+
+static void answer_version(void *arg, struct sim_request *q)
+{
+    if (version.body != NULL && slice_eq(sim_path(q), SLICE_LIT("/version")))
+        sim_reply(q, version.status, "application/json", NULL, slice_str(version.body));
+    else
+        version.serve(arg, q);
+}
+
+/* A server of another major version is none that we know, and no identity is published for it. */
+static void another_major(void)
+{
+    static const char *const bodies[] = {"{\"major\":\"2\",\"minor\":\"1\",\"gitVersion\":\"v2.1.0\"}",
+                                         "{\"major\":\"0\",\"minor\":\"9\",\"gitVersion\":\"v0.9.0\"}", "nonsense"};
+
+    for (size_t i = 0; i < ROWS(bodies); i++) {
+        struct arena *a = arena_new(1 << 20);
+        struct lease l;
+        struct world w;
+
+        world_init(&w, WORLD_BASE);
+        world_without_lease(&w, 24);
+        w.opts.identity = IDENTITY_AUTO;
+        w.opts.advertise = "10.0.0.1:16443";
+        version.serve = kube_sim(w.local)->serve;
+        version.body = bodies[i];
+        version.status = 200;
+        kube_sim(w.local)->serve = answer_version;
+        world_start(&w);
+        sim_run_ms(w.loop, 60000);
+        ok(!kube_get_lease(w.store, kube_id(w.local), a, &l), "nothing is published: %s", bodies[i]);
+        version.body = NULL;
+        sim_run_ms(w.loop, 120000);
+        ok(kube_get_lease(w.store, kube_id(w.local), a, &l), "until it says what it is");
+        arena_free(a);
+        world_end(&w);
+    }
+}
+
+static void is_version(struct world *w, const char *want, const char *what)
+{
+    struct cluster_view v;
+
+    if (!cluster_view_take(w->cluster, &v))
+        tap_bail("no view");
+    is_str(v.servers[0].version, want, "%s", what);
+    ok(v.servers[0].answers == PULSE_ANSWERS, "%s: it answers", what);
+    cluster_view_free(&v);
+}
+
+/* What is no version, or refused, says nothing of it. */
+static void no_version(void)
+{
+    static const struct {
+        unsigned status;
+        const char *body;
+    } rows[] = {{403, "{\"major\":\"1\",\"minor\":\"40\",\"gitVersion\":\"v1.40.0\"}"},
+                {200, "nonsense"},
+                {200, "{\"major\":\"1\",\"minor\":\"40\"}"},
+                {404, ""}};
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.pulse = true;
+    version.serve = kube_sim(w.local)->serve;
+    version.body = "";
+    version.status = 403;
+    kube_sim(w.local)->serve = answer_version;
+    world_start(&w);
+    sim_run_ms(w.loop, 3000);
+    is_version(&w, "", "refused from the start");
+    version.body = "{\"major\":\"1\",\"minor\":\"33\",\"gitVersion\":\"v1.33.1\"}";
+    version.status = 200;
+    sim_run_ms(w.loop, 3000);
+    is_version(&w, "v1.33.1", "told");
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        version.body = rows[i].body;
+        version.status = rows[i].status;
+        sim_run_ms(w.loop, 3000);
+        is_version(&w, "v1.33.1", "it stays what it was");
+    }
+    world_end(&w);
+}
+
 int main(void)
 {
+    another_major();
+    no_version();
     changes_of_apis();
     intervals();
     described(true);
