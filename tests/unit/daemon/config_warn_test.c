@@ -73,6 +73,7 @@ static const struct {
     {BASE "etcd-cafile: e\n", IN("1", "etcd-cafile") "has no effect without etcd-servers: give them, or take it out\n"},
     {BASE "tls-sni-cert-key: [\"c,k:*.example.com,api.example.com,192.0.2.1\"]\n", ""},
     {BASE "tls-sni-cert-key: [\"c,k:*.e,*\"]\n", ""},
+    {BASE "tls-sni-cert-key: [\"c,k: a.example , *.b.example\"]\n", ""},
     {BASE "tls-sni-cert-key: [\"c,k:*.a b\"]\n",
      IN("20", "tls-sni-cert-key") "\"a b\" is a name that no client asks for: "
                                   "write it such as api.example.com\n"},

@@ -3,6 +3,10 @@
 #include "daemon/yaml_tree.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "lib/tap.h"
 
@@ -172,6 +176,11 @@ static const struct {
     {TEXT("a: -\n  - b\n c: 1\n"),
      "F:1:4: an entry of a list cannot stand here: give it a line of its own below the option: \"- VALUE\"\n"},
     {TEXT("a: b\n\n c: d\n"), "F:3:2: " INDENTED},
+    {TEXT("--- foo: 1\n"), "F:1:8: not an option and its value: write \"OPTION: VALUE\", and quote values with special "
+                           "characters\n"},
+    {TEXT("--- |\n a\nb: 1\n"), "F:3:1: this line does not begin in column 2, as those before it do: begin it there\n"},
+    {TEXT("\"a\n b\": 1\n"), "F:2:2: " INDENTED},
+    {TEXT("# x\n\nfoo\nbar: 1\n"), "F:3:1: " NO_OPTION},
     {TEXT("[a]: 1\n"), "F:1:1: a name must be a plain word: write \"NAME: VALUE\"\n"},
 };
 
@@ -210,6 +219,64 @@ static void test_long(void)
     arena_free(a);
 }
 
+/* Not read at all, and given back. */
+static void files(void)
+{
+    static const char *const wrong[] = {
+        "/none: No such file or directory: give the path of a YAML file\n",
+        "/: not a regular file: give the path of a YAML file\n",
+        "/dev/null: not a regular file: give the path of a YAML file\n",
+    };
+    int before = dup(STDERR_FILENO), after;
+
+    (void)close(before);
+    for (size_t i = 0; i < ROWS(wrong); i++) {
+        struct arena *a = arena_new(1 << 20);
+        struct slice text, path = slice_str(wrong[i]);
+        struct buf errors;
+        char name[32];
+
+        buf_init(&errors, 1 << 12);
+        (void)snprintf(name, sizeof(name), "%.*s", (int)slice_index(path, ':'), path.p);
+        ok(!yaml_tree_read(name, a, &text, &errors), "%s cannot be read", name);
+        is_slice(buf_slice(&errors), wrong[i], "why");
+        buf_free(&errors);
+        arena_free(a);
+    }
+    after = dup(STDERR_FILENO);
+    is_int(after, before, "nothing stays open");
+    (void)close(after);
+}
+
+/* Who asks is told what he may do about it. */
+static void not_his(void)
+{
+    enum { NOBODY = 65534 };
+    char path[] = "/tmp/yaml_fault_test.XXXXXX", want[200];
+    struct arena *a = arena_new(1 << 20);
+    struct buf errors;
+    struct slice text;
+    int fd = mkstemp(path);
+
+    if (fd < 0)
+        tap_bail("no file");
+    (void)close(fd);
+    buf_init(&errors, 1 << 12);
+    if (geteuid() != 0 || chmod(path, 0) != 0 || seteuid(NOBODY) != 0) {
+        tap_skip("only root can play others", "a file of somebody else");
+    } else {
+        ok(!yaml_tree_read(path, a, &text, &errors), "a file of somebody else");
+        (void)snprintf(want, sizeof(want), "%s: Permission denied: let the user that the service runs as read it\n",
+                       path);
+        is_slice(buf_slice(&errors), want, "why");
+        if (seteuid(0) != 0)
+            tap_bail("seteuid");
+    }
+    (void)unlink(path);
+    buf_free(&errors);
+    arena_free(a);
+}
+
 static bool has_parser = true;
 
 /* In place of libyaml's. */
@@ -242,6 +309,8 @@ int main(void)
 {
     test_faults();
     test_long();
+    files();
+    not_his();
     no_parser();
     return tap_end();
 }
