@@ -205,6 +205,18 @@ static void test_long_head(struct world *w)
     ok(world_empty(w), "over");
 }
 
+/* ---- limits ---- */
+
+static void test_memory_limit_is_told(struct world *w)
+{
+    w->opts.max_memory = 123 << 20;
+    world_start(w);
+    is_double(world_metric(w, "mvproxy_client_memory_limit_bytes", NULL), 123 << 20, "what clients may hold is told");
+    w->opts.max_memory = 321 << 20;
+    front_update(w->front, &w->opts);
+    is_double(world_metric(w, "mvproxy_client_memory_limit_bytes", NULL), 321 << 20, "as it is in force");
+}
+
 /* ---- time ---- */
 
 static void test_rest_stalls(struct world *w)
@@ -463,6 +475,7 @@ static const struct world_story h1_stories[] = {
     {"two heads", test_two_heads},
     {"refused HEAD", test_refused_head},
     {"long head", test_long_head},
+    {"the limit of memory is told", test_memory_limit_is_told},
 };
 
 static const struct kit_story h2_stories[] = {
