@@ -230,6 +230,26 @@ static bool one_ended(void *arg)
     return false;
 }
 
+/* Who holds exactly as much as much is belongs to those, and is no longer asked whether he is idle. */
+static void test_exactly_much(struct kit *k)
+{
+    struct memory_address address[1];
+    struct memory *m = new_memory(k, address, 1);
+    struct fake f[5] = {0};
+
+    for (int i = 0; i < 5; i++)
+        memory_enter(m, &f[i].holder, &address[0].held);
+    f[0].idle = true;
+    hold(&f[0], 64 << 10);
+    hold(&f[1], 7900 << 10);
+    ok(kit_until(k, one_ended, f), "the greediest ends");
+    ok(f[1].ended && !f[0].ended, "and not the idle one of 64 KiB before him: %d%d", f[0].ended, f[1].ended);
+    for (int i = 0; i < 5; i++)
+        if (!f[i].ended)
+            end_fake(&f[i].holder);
+    end_memory(m, address, 1);
+}
+
 static void test_greediest(struct kit *k)
 {
     struct memory_address address[2];
@@ -739,7 +759,7 @@ static const struct kit_story stories[] = {
     {"a share is left", test_share_is_left},     {"window shut", test_window_shut},
     {"socket shut", test_socket_shut},           {"looks", test_looks},
     {"silent addresses", test_silent_addresses}, {"crowd of addresses", test_crowd_of_addresses},
-    {"large is over", test_large_is_over},
+    {"large is over", test_large_is_over},       {"exactly much", test_exactly_much},
 };
 
 static const struct world_story stories1[] = {
