@@ -117,7 +117,7 @@ void job_forget_snapshot(struct job *j)
     j->peer = names;
     j->summary.custom = is_custom(j);
     served_unref(j->served);
-    j->served = NULL;
+    j->served = served_ref(j->proxy->nobody);
 }
 
 /* A peer's mvproxy looks twice a second whether our server is there (cluster/pulse.h): nothing that anybody looks for.
@@ -157,7 +157,7 @@ static void account(struct job *j)
     if (j->summary.attempts > 0 && j->peer != NULL && !j->route.unserved) /* else its names may be anything */
         request_metrics_rerouted(j->proxy->request_metrics, j->summary.status, &j->info);
     /* By which of its two ways kube-apiserver tells the scope matters only here. */
-    if (j->served != NULL)
+    if (j->served != j->proxy->nobody)
         j->summary.custom = is_custom(j);
     /* Only now: its own answer may be what shows it. */
     j->summary.vouched = j->authn.kind == AUTHN_ASSERT || back_bearer_was_taken(j->proxy->back, j->bearer);

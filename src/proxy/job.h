@@ -41,7 +41,7 @@ enum job_stage {
 struct job {
     struct proxy *proxy;
     struct proxy_config *config;
-    struct served *served; /* NULL: job_forget_snapshot() */
+    struct served *served; /* never NULL */
     struct exchange *x;
     enum job_state state;
     struct list_node under_way; /* in proxy->under_way */
@@ -103,6 +103,7 @@ struct proxy {
     struct audit *audit;
     struct authz_cache *authz;
     struct insight *insight;
+    struct served *nobody; /* a snapshot without servers */
     struct proxy_config *config;
     void (*act)(struct job *j); /* decides where a job goes and sends it there; for decide.c, below that code */
     struct list under_way;      /* of struct job, the oldest first */
@@ -143,7 +144,7 @@ void job_waited(struct job *j);         /* the poll that it waited for is over: 
 uint64_t job_throw_dice(struct job *j); /* a random number, but predictable: not for secrets */
 /* The answer has begun, so there can be no retry: frees the request's fields. */
 void job_forget_request(struct job *j);
-void job_forget_snapshot(struct job *j); /* nor is it decided on again: keeps the peer's names, and nothing else */
+void job_forget_snapshot(struct job *j); /* nor is it decided on again: keeps the peer's names, else proxy->nobody */
 void job_drop_back(struct job *j);       /* cancels a request to a server, if one is under way */
 
 #endif

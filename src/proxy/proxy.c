@@ -304,7 +304,8 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     work_queue_init(&p->work, l);
     p->authz = authz_cache_new(PROXY_AUTHZ_VERDICTS);
     p->config = proxy_config_new(o);
-    must_hold(p->authz != NULL && p->config != NULL);
+    p->nobody = served_new(&(struct served_input){.local_id = ""});
+    must_hold(p->authz != NULL && p->config != NULL && p->nobody != NULL);
     return p;
 }
 
@@ -377,6 +378,7 @@ void proxy_free(struct proxy *p)
     request_metrics_free(p->request_metrics);
     insight_free(p->insight);
     audit_free(p->audit);
+    served_unref(p->nobody);
     proxy_config_unref(p->config);
     mem_free(p);
 }

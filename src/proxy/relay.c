@@ -140,7 +140,7 @@ static void keep_body(struct job *j, struct slice data)
     if (!j->body_started) {
         buf_init(&j->kept, LIMIT_REPLAY_BYTES);
         buf_charge(&j->kept, exchange_quota(j->x));
-        j->keeps_body = alternatives_exist(j);
+        j->keeps_body = j->state != JOB_RELAYING && alternatives_exist(j);
     }
     j->keeps_body = j->keeps_body && buf_append(&j->kept, data);
     if (!j->keeps_body)

@@ -119,7 +119,7 @@ struct ask *client_ask(struct client *c, enum plane_target to, bool token, bool 
         return NULL;
     *a = (struct ask){.k = (unsigned)p->n_asks++, .to = to, .token = token, .remote = remote, .cert = c->cert};
     (void)snprintf(a->user, sizeof(a->user), "remote-%u", a->k);
-    a->body = to == TO_WRITE || to == TO_WRITE_PEER ? body : 0;
+    a->body = to == TO_WRITE || to == TO_WRITE_PEER || to == TO_WATCH ? body : 0;
     (void)snprintf(target, sizeof(target), "%sk=%u", targets[to].target, a->k);
     plane_say(p, "client %zu asks %u: %s %s%s%s, body of %zu", number_of(c), a->k, targets[to].method, target,
               token ? ", token" : "", remote ? ", X-Remote-User" : "", a->body);

@@ -164,8 +164,39 @@ static void snapshot_goes(void)
     }
 }
 
+/* Which is of no use to anybody, but any client may do it. */
+static void body_after_the_head(void)
+{
+    static const char *const ends[] = {"0\r\n\r\n", NULL};
+
+    for (size_t i = 0; i < ROWS(ends); i++) {
+        struct world w;
+        struct side *c, *s;
+
+        world_init(&w, 2);
+        w.fails_over = true;
+        world_start(&w);
+        c = client(&w);
+        say(c, "GET " JOBS "?watch=1 HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\n");
+        s = has(conn(&w.peers[0], 0), "\r\n\r\n") ? conn(&w.peers[0], 0) : conn(&w.peers[1], 0);
+        say(s, HEAD);
+        (void)has(c, "200 OK");
+        say(c, "abc");
+        ok(has(s, "abc"), "a watch with a body, which begins behind the head of the answer");
+        say(s, "3\r\none\r\n");
+        ok(has(c, "one"), "events go on");
+        if (ends[i] != NULL)
+            say(s, ends[i]);
+        else
+            hang_up(s, STREAM_CLOSE_ABORT);
+        ok(ends[i] == NULL ? ended(c) : has(c, ends[i]), "until it ends");
+        world_close(&w);
+    }
+}
+
 int main(void)
 {
+    body_after_the_head();
     snapshot_goes();
     events();
     client_leaves();
