@@ -3,8 +3,8 @@
 
 bool alternatives_exist(const struct job *j)
 {
-    return route_may_fail_over(&j->info) && !j->authn.rerouted && served_n_peers(j->served) > 0 &&
-           (cluster_fails_over(j->proxy->cluster) || j->route.row == ROUTE_ROW_NEWEST);
+    return (route_may_fail_over(&j->info) || j->state == JOB_ASKING) && !j->authn.rerouted &&
+           served_n_peers(j->served) > 0 && (cluster_fails_over(j->proxy->cluster) || j->route.row == ROUTE_ROW_NEWEST);
 }
 
 bool alternatives_of_sender(const struct job *j)

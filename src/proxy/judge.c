@@ -291,6 +291,13 @@ static void on_end(void *arg, const struct http_head *trailers)
         j->judging->question.handler->on_end(j, trailers);
 }
 
+/* Nobody takes over what was given up at the local server: that may still answer, however late. */
+static void stay(struct job *j)
+{
+    j->stays = true;
+    ask(j, NULL);
+}
+
 static void on_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
@@ -307,9 +314,11 @@ static void on_failed(void *arg, const struct back_failure_info *f)
         return;
     }
     job_drop_back(j);
-    if ((j->judge != NULL || lost) && judge_ask_another(j))
+    if ((j->judge != NULL || lost || f->why == BACK_FAIL_GIVEN_UP) && judge_ask_another(j))
         return;
-    if (f->why == BACK_FAIL_TIMEOUT)
+    if (f->why == BACK_FAIL_GIVEN_UP && !j->authn.rerouted)
+        stay(j);
+    else if (f->why == BACK_FAIL_TIMEOUT)
         job_refuse(j, 504, STATUS_GATEWAY_TIMEOUT);
     else if (f->why == BACK_FAIL_CLIENT)
         job_refuse(j, 429, STATUS_WASTEFUL);

@@ -111,7 +111,7 @@ void relay_start(struct job *j, const struct served_peer *to, const struct back_
         .head_timeout_ms = j->summary.long_running ? 0 : j->config->request_timeout_ms,
         .client = j->client,
         .quota = exchange_quota(j->x),
-        .others = j->peer == NULL && !j->stays && (alternatives_exist(j) || alternatives_of_sender(j)),
+        .others = to == NULL && !j->stays && (alternatives_exist(j) || alternatives_of_sender(j)),
         .handler = handler,
         .arg = j,
     };

@@ -84,6 +84,31 @@ static void local_denies(const struct question *q, const char *denial)
     world_close(&w);
 }
 
+/* It says nothing, and what it is asked is given up: a peer is asked, but for want of one it may still answer. */
+static void local_hangs(const struct question *q, bool alone)
+{
+    struct side *c, *who;
+    struct world w;
+
+    world_init(&w, 1);
+    w.opts.legacy_discovery = w.fails_over = true;
+    w.peers_lapsed = alone;
+    world_start(&w);
+    c = client(&w);
+    say(c, q->request);
+    (void)asked(&w.local);
+    origin_fail_unanswered(w.opts.local, "its etcd is away");
+    who = alone ? conn(&w.local, 1) : conn(&w.peers[0], 0);
+    ok(has(who, "\r\n\r\n"), "%.20s: a server that hangs: %s", q->request, alone ? "nobody else is there" : "the peer");
+    origin_fail_unanswered(w.opts.local, "its etcd is away");
+    world_settle(&w);
+    is_u64(w.local.n_conns, 1 + alone, "given up once at most");
+    say(who, q->answer);
+    ok(has(c, "HTTP/1.1 ") && (alone || has(c, q->want)), "and the client gets its answer");
+    is_u64(w.suspects, 0, "nobody is blamed");
+    world_close(&w);
+}
+
 /* Byte for byte, and nobody else is asked. */
 static void relayed(const struct question *q, const char *answer, bool fails_over)
 {
@@ -258,6 +283,8 @@ int main(void)
         peer_denies(&questions[i], 1);
         peer_denies(&questions[i], 2);
         all_deny(&questions[i]);
+        local_hangs(&questions[i], false);
+        local_hangs(&questions[i], true);
         for (uint64_t nth = 1; i % 2 == 0 && nth <= ALLOCATIONS; nth++)
             short_of_memory(&questions[i], nth);
     }
