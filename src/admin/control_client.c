@@ -241,6 +241,7 @@ static void answer(struct control_client *cl, struct slice line)
     if (text.failed || bufferevent_write(cl->bev, buf_slice(&text).p, buf_len(&text)) != 0) {
         cl->ending = true;
         cl->reason = CONTROL_CLOSE_NO_MEMORY;
+        end_job(cl);
     }
     buf_free(&text);
     buf_free(&result);
