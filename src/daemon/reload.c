@@ -263,11 +263,14 @@ static void on_tried(void *arg, const char *option, const struct err *err)
 {
     struct reload *r = arg;
     struct remarks remarks = {r->plan.config, &r->result->errors, true};
+    struct remarks warnings = {r->plan.config, &r->warnings, true};
 
     r->trial = NULL;
     if (has_to_stop(r))
         return;
     if (option == NULL) {
+        if (err->text[0] != '\0')
+            remarks_warn(&warnings, "apiserver", "%s", err->text);
         ask_peers(r);
         return;
     }
@@ -277,7 +280,7 @@ static void on_tried(void *arg, const char *option, const struct err *err)
 }
 
 /* A server that is reached in another way than before is asked first: one that cannot be believed would take the node
- * out of service. One that does not answer says nothing of the configuration. */
+ * out of service. One that does not answer may be away: that is a warning. */
 static void look_deeper(void *arg)
 {
     struct reload *r = arg;

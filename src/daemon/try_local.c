@@ -23,7 +23,7 @@ static bool says(const struct fetch_result *r, const char *words)
     return strstr(r->failure, words) != NULL;
 }
 
-/* The option that is wrong, NULL: none. */
+/* The option that is wrong, NULL: none, though it may not answer, with *err set. */
 static const char *judge(const struct local_trial *t, const struct fetch_result *r, struct err *err)
 {
     if (origin_loops(t->local)) {
@@ -38,8 +38,13 @@ static const char *judge(const struct local_trial *t, const struct fetch_result 
                       t->c->apiserver);
         return "apiserver";
     }
-    if (r->ok || !says(r, "certificate refused"))
+    if (r->ok)
         return NULL;
+    if (!says(r, "certificate refused")) {
+        (void)err_set(err, "kube-apiserver does not answer at %s (%s): is that the right address, and is it up?",
+                      t->c->apiserver, r->failure);
+        return NULL;
+    }
     (void)err_set(err, "the certificate that %s shows is not believed (%s): %s", t->c->apiserver, r->failure,
                   says(r, "has expired") || says(r, "not valid yet")
                       ? "renew it, or set the clock of this machine"

@@ -11,8 +11,8 @@
 #include "daemon/trust.h"
 
 /* Returns the option that is wrong, with *err set, if the server's certificate is refused or an mvproxy answers. Else
- * NULL, also if the server does not answer, which says nothing about the configuration. Blocks for three seconds at
- * most. Logs. */
+ * NULL, also if the server does not answer, which may say nothing about the configuration (*err is set). Blocks for
+ * three seconds at most. Logs. */
 const char *try_local(const struct config *c, const struct trust *t, struct err *err);
 
 /*
