@@ -213,10 +213,12 @@ static bool on_head(void *arg, const struct etcd_head *h)
 {
     struct etcd_call *c = arg;
 
-    if (c->op == ETCD_WATCH)
-        return c->handler->on_head(c->arg, h) && !lifetime_over(&c->life);
-    c->header = h->header;
-    return right_cluster(c->etcd, &h->header, &c->why);
+    if (c->op != ETCD_WATCH) {
+        c->header = h->header;
+        if (!right_cluster(c->etcd, &h->header, &c->why))
+            return false;
+    }
+    return c->handler->on_head(c->arg, h) && !lifetime_over(&c->life);
 }
 
 static bool on_kv(void *arg, const struct etcd_kv *kv)

@@ -178,7 +178,17 @@ static bool take(void *arg, const struct etcd_kv *kv)
     return true;
 }
 
-static const struct etcd_cut_handler range_handler = {.on_kv = take};
+/* Of an answer that was broken off, at another endpoint, nothing counts as seen. */
+static bool begin_reading(void *arg, const struct etcd_head *h)
+{
+    struct record_watch *w = arg;
+
+    (void)h;
+    w->epoch++;
+    return true;
+}
+
+static const struct etcd_cut_handler range_handler = {.on_head = begin_reading, .on_kv = take};
 
 /* What the last reading did not have is gone. */
 static void sweep(struct record_watch *w)
@@ -306,7 +316,6 @@ static void read_all(struct record_watch *w)
     struct buf body;
 
     set_state(w, STATE_READING);
-    w->epoch++;
     loop_timer_cancel(w->timer);
     buf_init(&body, KEY_BYTES);
     if (etcd_print_range(&body, buf_slice(&w->folder), LIMIT_PEERS + 1))

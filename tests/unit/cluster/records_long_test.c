@@ -14,6 +14,7 @@ enum { LARGE_BYTES = 200000, RECORD_BYTES = 400 };
 struct story {
     struct world w;
     struct sim_etcd *etcd;
+    struct sim_server *member;
     struct origin *origin;
     struct kube_server *b;
     char b_key[80];
@@ -26,7 +27,7 @@ static void begin(struct story *s)
     world_init(&s->w, WORLD_BASE);
     s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     s->etcd = sim_etcd_new(s->w.loop, 77);
-    (void)sim_etcd_member(s->etcd, s->w.back, "10.0.1.1:2379");
+    s->member = sim_etcd_member(s->etcd, s->w.back, "10.0.1.1:2379");
     s->origin = origin_new(s->w.back, &o);
     s->w.opts.etcd_servers = &s->origin;
     s->w.opts.n_etcd_servers = 1;
@@ -134,8 +135,44 @@ static void too_large(void)
     end(&s);
 }
 
+/* What it began to say, another endpoint, which is further, does not say: it is not so. */
+static void broken_off(void)
+{
+    struct origin_opts o = {.name = "etcd", .host = "10.0.1.2", .port = 2379};
+    struct story s;
+    struct buf value;
+    struct sim_etcd *further;
+    struct origin *origins[2];
+
+    begin(&s);
+    buf_init(&value, 1 << 20);
+    for (size_t i = 0; i < LARGE_BYTES; i++)
+        buf_append_char(&value, 'x');
+    put_record(&s, "10.0.0.21");
+    sim_etcd_put(s.etcd, FOLDER "zzz", buf_slice(&value), 0);
+    further = sim_etcd_new(s.w.loop, 77);
+    (void)sim_etcd_member(further, s.w.back, "10.0.1.2:2379");
+    s.member->fault = SIM_CUT;
+    origins[0] = s.origin;
+    origins[1] = origin_new(s.w.back, &o);
+    s.w.opts.etcd_servers = origins;
+    s.w.opts.n_etcd_servers = 2;
+    world_start(&s.w);
+    sim_run_ms(s.w.loop, 3000);
+    ok(sim_etcd_ranges(s.etcd) > 0 && sim_etcd_ranges(further) > 0, "one breaks off, the other is asked");
+    from(&s, "annotation", "what only the first has said counts for nothing");
+    origin_unref(origins[1]);
+    buf_free(&value);
+    cluster_free(s.w.cluster);
+    s.w.cluster = NULL;
+    sim_run_ms(s.w.loop, 0);
+    sim_etcd_free(further);
+    end(&s);
+}
+
 int main(void)
 {
+    broken_off();
     as_they_come();
     too_large();
     return tap_end();
