@@ -210,6 +210,21 @@ def test_what_the_check_refuses(world):
     succeed(world)
 
 
+def test_absent_local_server(world):
+    """an address at which nobody listens may be right, so it is taken, with a warning"""
+    proxy = world.proxies["a"]
+    good = proxy.options["apiserver"]
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        nobody = "https://127.0.0.1:%d" % gone.getsockname()[1]
+    for address, words in ((nobody, ("warning: ", "apiserver: kube-apiserver does not answer at %s (" % nobody, "Connection refused")), (good, ())):
+        proxy.options["apiserver"] = address
+        proxy.write_config()
+        status, out, errors = fixture.ctl(world, "reload")
+        equal((status, out), (0, "Reloaded.\n"), "what it says")
+        check(all(w in errors for w in words) and (words or "does not answer" not in errors), errors)
+    until(lambda: world.ask("GET", MAPS).status == 200, "the server again")
+
+
 def test_silent_local_server(world):
     """a local server that does not answer says nothing of the configuration: who reloads waits for it, another reload meanwhile is not lost, and nobody who is served waits"""
     proxy = world.proxies["a"]
