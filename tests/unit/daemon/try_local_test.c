@@ -70,7 +70,7 @@ static const char *asked(const char *what, char at[64], struct err *err)
 static const struct {
     const char *name, *what, *option, *begins, *ends; /* @: where it is */
 } rows[] = {
-    {"nobody", "", NULL, "", ""},
+    {"nobody", "", NULL, "kube-apiserver does not answer at @ (", "): is that the right address, and is it up?"},
     {"a server", "server 200", NULL, "", ""},
     {"one that refuses", "server 403", NULL, "", ""},
     {"not by TLS", "plain 400", "apiserver",
