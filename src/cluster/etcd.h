@@ -49,8 +49,8 @@ struct loop *etcd_loop(const struct etcd *e);
  * of memory. */
 MEM_CHECK struct etcd_call *etcd_call(struct etcd *e, enum etcd_op op, struct slice body, etcd_fn *fn, void *arg);
 /*
- * The handler gets each key as it comes in. A range that fails at an endpoint begins anew at the next, with its head: what
- * it has told until then does not count, and only where it ends with ETCD_OK was it all there is.
+ * The handler gets each key as it comes in. A range that fails at an endpoint begins anew at the next, with its head:
+ * what it has told until then does not count, and only where it ends with ETCD_OK was it all there is.
  */
 MEM_CHECK struct etcd_call *etcd_range(struct etcd *e, struct slice body, const struct etcd_cut_handler *h, etcd_fn *fn,
                                        void *arg);
