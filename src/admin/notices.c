@@ -125,8 +125,8 @@ static size_t operators_notices(const struct status *s, char text[][NOTICE_BYTES
     }
     if (s->files_refused[0] != '\0') {
         out = begin(text[n]);
-        put_refused("Changed certificate files were refused", s->files_refused_ms, ": those from before are in force",
-                    &out);
+        put_refused("Changed certificate files were refused", s->files_refused_ms,
+                    ": instead of these the earlier ones are in force", &out);
         text[n++][buf_len(&out)] = '\0';
     }
     if (s->headers_more != NULL)

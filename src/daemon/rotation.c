@@ -12,15 +12,33 @@
 
 enum { ROTATION_ERRORS_CEILING = 64 << 10 };
 
+/* The first line, and how many more there are: one line of the status, and whole. */
+static void shorten(struct slice text, char *out, size_t size)
+{
+    struct slice line, first = SLICE_NONE;
+    unsigned more = 0;
+    char rest[40] = "";
+
+    while (slice_split(&text, '\n', &line)) {
+        if (line.n > 0 && first.p != NULL)
+            more++;
+        else if (line.n > 0)
+            first = line;
+    }
+    if (more > 0)
+        (void)snprintf(rest, sizeof(rest), " (and %u more: see the log)", more);
+    if (first.n >= size - sizeof(rest))
+        first.n = size - sizeof(rest);
+    (void)snprintf(out, size, "%.*s%s", (int)first.n, first.n > 0 ? first.p : "", rest);
+}
+
 /* A file that stays broken is said once. */
 static void say_failure(struct app *a, const struct buf *errors)
 {
     struct slice text = buf_slice(errors), line;
     char short_text[sizeof(a->files_refused)];
 
-    while (text.n > 0 && text.p[text.n - 1] == '\n')
-        text.n--;
-    (void)snprintf(short_text, sizeof(short_text), "%.*s", (int)text.n, text.p);
+    shorten(text, short_text, sizeof(short_text));
     if (strcmp(short_text, a->files_refused) == 0)
         return;
     if (a->files_refused[0] == '\0')

@@ -407,7 +407,8 @@ static void test_operators(void)
     in_all_views(&s, "The last reload was refused (for 61s): the configuration in force is older than the file");
     s.files_refused = "no key";
     s.files_refused_ms = 172800000;
-    in_all_views(&s, "Changed certificate files were refused (for 2d0h): those from before are in force");
+    in_all_views(&s,
+                 "Changed certificate files were refused (for 2d0h): instead of these the earlier ones are in force");
     s.headers_more = "requestheader-username-headers: X-Login is not configured here";
     in_all_views(&s,
                  "The API servers name headers for identities that requestheader-* does not, and they are removed from "

@@ -221,6 +221,21 @@ static void changed(void)
     end();
 }
 
+/* The status has one line for it: whole, and no part of the next one. */
+static void several(void)
+{
+    shell("cp ca.crt keep.crt");
+    start();
+    process_use_pair("bad");
+    shell("echo none >ca.crt");
+    rereads(0);
+    is_good(false, "two that are none");
+    ok(strstr(a->files_refused, " (and 1 more: see the log)") != NULL && strchr(a->files_refused, '\n') == NULL,
+       "said in one line: %s", a->files_refused);
+    shell("cp keep.crt ca.crt");
+    end();
+}
+
 /* Servers have the CA of front proxies: a pair of another would be the end of all users with certificates. */
 static void stray(void)
 {
@@ -498,6 +513,7 @@ int main(void)
 {
     process_prepare();
     changed();
+    several();
     stray();
     stray_serving();
     after_reload();
