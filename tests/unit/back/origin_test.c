@@ -177,9 +177,9 @@ static void without_memory(void)
 /* As they stand in logs and metrics: each has its own. */
 static void reasons(void)
 {
-    for (int i = 0; i < CLOSE_REASONS; i++) {
+    for (enum close_reason i = 0; i < CLOSE_REASONS; i++) {
         ok(origin_close_text(i) != NULL && strlen(origin_close_text(i)) > 3, "reason %d has a text", i);
-        for (int n = 0; n < i; n++)
+        for (enum close_reason n = 0; n < i; n++)
             ok(strcmp(origin_close_text(i), origin_close_text(n)) != 0, "which is not that of %d", n);
     }
     is_str(origin_close_text(CLOSE_IDLE_TIMEOUT), "idle_timeout", "one of them");
