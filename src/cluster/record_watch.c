@@ -126,7 +126,7 @@ static void refuse(struct record_watch *w, struct entry *e, struct slice id, con
 static void take_record(struct record_watch *w, struct slice id, const struct etcd_kv *kv)
 {
     struct entry *e = entry_of(w, id);
-    struct peer_record r;
+    struct peer_record r = {.port = 0};
     struct err err = {.text = ""};
     bool fits;
 

@@ -433,8 +433,10 @@ static void say_written(const char *path, bool whole, bool json)
 
 static int finish_bundle(const struct bundle *b, const char *path, bool json)
 {
-    bool whole = json_object_object_length(b->failed) == 0, to_stdout = strcmp(path, "-") == 0;
+    bool whole = json_object_object_length(b->failed) == 0, to_stdout;
 
+    contract(path != NULL);
+    to_stdout = strcmp(path, "-") == 0;
     if (json_object_object_length(b->parts) == 0)
         return EXIT_NOT_WELL;
     add_host(b);
