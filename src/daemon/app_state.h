@@ -66,13 +66,14 @@ struct app {
     char address_waits[192];    /* at the start: the error while another process has our address; "": we listen */
     struct loop_timer *address_retry;
     uint64_t address_ends_ms, address_taken_ms;
-    char failed[224];          /* why the process ends by itself; "": it does not */
-    bool withdrawn;            /* cluster_stop() is over, or took too long */
-    char status[512];          /* last status line sent to the service manager */
-    bool said_not_ready;       /* warned of not being ready since it last was */
-    bool refused_for_files;    /* the refused reload had the running configuration: only its files were wrong */
-    char reload_refused[1024]; /* why the last reload was refused; "" once one succeeds */
-    char files_refused[512];   /* why changed certificate files are not used; "" once they are */
+    char failed[224];            /* why the process ends by itself; "": it does not */
+    bool withdrawn;              /* cluster_stop() is over, or took too long */
+    char status[512];            /* last status line sent to the service manager */
+    bool said_not_ready;         /* warned of not being ready since it last was */
+    bool refused_for_files;      /* the refused reload had the running configuration: only its files were wrong */
+    char reload_refused[1024];   /* why the last reload was refused; "" once one succeeds */
+    char files_refused[512];     /* why changed certificate files are not used; "" once they are */
+    uint64_t files_refused_hash; /* of all that was wrong */
     uint64_t reload_refused_ms, files_refused_ms; /* since when */
 
     struct expiry *expiry;

@@ -2,13 +2,13 @@
 #include "daemon/rotation.h"
 
 #include "base/changes.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/expiry.h"
 #include "net/file_watch.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { ROTATION_ERRORS_CEILING = 64 << 10 };
 
@@ -36,14 +36,14 @@ static void shorten(struct slice text, char *out, size_t size)
 static void say_failure(struct app *a, const struct buf *errors)
 {
     struct slice text = buf_slice(errors), line;
-    char short_text[sizeof(a->files_refused)];
+    uint64_t hash = hash_seeded(text);
 
-    shorten(text, short_text, sizeof(short_text));
-    if (strcmp(short_text, a->files_refused) == 0)
+    if (a->files_refused[0] != '\0' && hash == a->files_refused_hash)
         return;
     if (a->files_refused[0] == '\0')
         a->files_refused_ms = loop_now_ms(a->loop);
-    memcpy(a->files_refused, short_text, sizeof(short_text));
+    a->files_refused_hash = hash;
+    shorten(text, a->files_refused, sizeof(a->files_refused));
     changes_add(a->changes, CHANGE_FAILED, a->hostname, "changed certificate files were refused: %s", a->files_refused);
     while (slice_split(&text, '\n', &line))
         if (line.n > 0)

@@ -262,8 +262,8 @@ bool relay_head(struct job *j, const struct http_head *head, struct http_body bo
     }
     j->summary.status = head->status;
     request_summary_note_answer(&j->summary, head);
-    if (j->summary.long_running) /* its end may be far */
-        job_note_asker(j);
+    if (j->summary.long_running)
+        job_note_asker(j); /* its end may be far */
     job_set_state(j, JOB_RELAYING);
     (void)exchange_respond(j->x, &out, announced(j, head, body));
     job_forget_request(j);
