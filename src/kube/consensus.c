@@ -46,50 +46,121 @@ static uint32_t heap_pop(struct heap *h)
 
 /* ---- topological order ---- */
 
-struct graph {
+enum ordering_stage {
+    ORDERING_COUNT, /* a list: the edges from each of its items */
+    ORDERING_SUM,
+    ORDERING_FILL,  /* a list: the edges themselves */
+    ORDERING_PLACE, /* some of the items */
+};
+
+struct ordering {
+    size_t n;
+    const struct consensus_list *lists;
+    size_t n_lists, next; /* list */
+    uint32_t *order;
     uint32_t *start;  /* of item i's successors in `to`; n + 1 of them */
     uint32_t *to;     /* one per pair of neighbours in a list; the same pair of two lists counts twice on both sides */
     uint32_t *before; /* predecessors not yet placed */
     struct heap heap; /* of those that may come next */
     size_t placed;
+    enum ordering_stage stage;
 };
 
-static void build_graph(struct graph *g, size_t n, const struct consensus_list *lists, size_t n_lists)
+static size_t ordering_size(size_t n, size_t edges)
 {
-    for (size_t l = 0; l < n_lists; l++)
-        for (size_t i = 1; i < lists[l].n; i++) {
-            g->start[lists[l].items[i - 1] + 1]++;
-            g->before[lists[l].items[i]]++;
-        }
-    for (size_t i = 0; i < n; i++)
-        g->start[i + 1] += g->start[i];
-    /* Filling moves each start to its end, i.e. to the next item's start; shifted back below. */
-    for (size_t l = 0; l < n_lists; l++)
-        for (size_t i = 1; i < lists[l].n; i++)
-            g->to[g->start[lists[l].items[i - 1]]++] = lists[l].items[i];
-    for (size_t i = n; i > 0; i--)
-        g->start[i] = g->start[i - 1];
-    g->start[0] = 0;
+    return 3 * n + 1 + edges;
 }
 
-static void begin_topological(struct graph *g, size_t n)
+/* `memory`: ordering_size() of them. */
+static void ordering_init(struct ordering *o, const struct slice *names, size_t n, const struct consensus_list *lists,
+                          size_t n_lists, uint32_t *order, uint32_t *memory)
 {
-    for (size_t i = 0; i < n; i++)
-        if (g->before[i] == 0)
-            heap_push(&g->heap, (uint32_t)i);
+    memset(memory, 0, (2 * n + 1) * sizeof(*memory));
+    *o = (struct ordering){
+        .n = n,
+        .lists = lists,
+        .n_lists = n_lists,
+        .order = order,
+        .start = memory,
+        .before = memory + n + 1,
+        .heap = {.names = names, .items = memory + 2 * n + 1},
+        .to = memory + 3 * n + 1,
+    };
 }
 
-/* Places at most so many more. At the end, when the heap is empty, fewer than all have been placed on a cycle. */
-static void topological(struct graph *g, uint32_t *order, size_t at_most)
+static void count_edges(struct ordering *o, const struct consensus_list *list)
 {
-    for (size_t i = 0; i < at_most && g->heap.n > 0; i++) {
-        uint32_t item = heap_pop(&g->heap);
-
-        order[g->placed++] = item;
-        for (uint32_t e = g->start[item]; e < g->start[item + 1]; e++)
-            if (--g->before[g->to[e]] == 0)
-                heap_push(&g->heap, g->to[e]);
+    for (size_t i = 1; i < list->n; i++) {
+        o->start[list->items[i - 1] + 1]++;
+        o->before[list->items[i]]++;
     }
+}
+
+static void sum_edges(struct ordering *o)
+{
+    for (size_t i = 0; i < o->n; i++)
+        o->start[i + 1] += o->start[i];
+}
+
+/* Moves each start to its end, i.e. to the next item's start; begin_placing() shifts them back. */
+static void fill_edges(struct ordering *o, const struct consensus_list *list)
+{
+    for (size_t i = 1; i < list->n; i++)
+        o->to[o->start[list->items[i - 1]]++] = list->items[i];
+}
+
+static void begin_placing(struct ordering *o)
+{
+    memmove(o->start + 1, o->start, o->n * sizeof(*o->start));
+    o->start[0] = 0;
+    for (size_t i = 0; i < o->n; i++)
+        if (o->before[i] == 0)
+            heap_push(&o->heap, (uint32_t)i);
+}
+
+/* STEP_FAILED: what is left is on a cycle. */
+static enum step place(struct ordering *o)
+{
+    for (size_t i = 0; i < AT_ONCE && o->heap.n > 0; i++) {
+        uint32_t item = heap_pop(&o->heap);
+
+        o->order[o->placed++] = item;
+        for (uint32_t e = o->start[item]; e < o->start[item + 1]; e++)
+            if (--o->before[o->to[e]] == 0)
+                heap_push(&o->heap, o->to[e]);
+    }
+    if (o->heap.n > 0)
+        return STEP_MORE;
+    return o->placed == o->n ? STEP_DONE : STEP_FAILED;
+}
+
+static enum step ordering_step(struct ordering *o)
+{
+    switch (o->stage) {
+    case ORDERING_COUNT:
+        if (o->next < o->n_lists) {
+            count_edges(o, &o->lists[o->next++]);
+        } else {
+            o->next = 0;
+            o->stage = ORDERING_SUM;
+        }
+        break;
+    case ORDERING_SUM:
+        sum_edges(o);
+        o->stage = ORDERING_FILL;
+        break;
+    case ORDERING_FILL:
+        if (o->next < o->n_lists) {
+            fill_edges(o, &o->lists[o->next++]);
+        } else {
+            begin_placing(o);
+            o->stage = ORDERING_PLACE;
+        }
+        break;
+    case ORDERING_PLACE:
+        return place(o);
+    }
+    return STEP_MORE;
 }
 
 /* ---- laying lists into one another ---- */
@@ -152,28 +223,44 @@ static void lay(struct chain *c, const struct consensus_list *list)
     relabel(c);
 }
 
-static bool lay_all(size_t n, const struct consensus_list *lists, size_t n_lists, uint32_t *order)
-{
-    struct chain c = {.head = (uint32_t)n};
-    uint32_t *memory = mem_array(3 * (n + 1), sizeof(*memory)), item;
+struct laying {
+    struct chain chain;
+    const struct consensus_list *lists;
+    size_t n_lists, next;
+    uint32_t *order;
+};
 
-    if (memory == NULL)
-        return false;
-    c.next = memory;
-    c.prev = memory + n + 1;
-    c.label = memory + 2 * (n + 1);
+static size_t laying_size(size_t n)
+{
+    return 3 * (n + 1);
+}
+
+/* `memory`: laying_size() of them. */
+static void laying_init(struct laying *l, size_t n, const struct consensus_list *lists, size_t n_lists, uint32_t *order,
+                        uint32_t *memory)
+{
+    struct chain *c = &l->chain;
+
+    *l = (struct laying){.chain = {.head = (uint32_t)n}, .lists = lists, .n_lists = n_lists, .order = order};
+    c->next = memory;
+    c->prev = memory + n + 1;
+    c->label = memory + 2 * (n + 1);
     for (size_t i = 0; i <= n; i++)
-        c.label[i] = NOBODY;
-    c.next[n] = c.prev[n] = c.head;
-    for (size_t l = 0; l < n_lists; l++)
-        lay(&c, &lists[l]);
-    item = c.next[c.head];
-    for (size_t i = 0; i < n; i++) {
-        order[i] = item;
-        item = c.next[item];
+        c->label[i] = NOBODY;
+    c->next[n] = c->prev[n] = c->head;
+}
+
+static enum step laying_step(struct laying *l)
+{
+    const struct chain *c = &l->chain;
+
+    if (l->next < l->n_lists) {
+        lay(&l->chain, &l->lists[l->next++]);
+        return STEP_MORE;
     }
-    mem_free(memory);
-    return true;
+    for (uint32_t i = c->next[c->head], place = 0; i != c->head; i = c->next[i])
+        l->order[place++] = i;
+    return STEP_DONE;
 }
 
 /* ---- the order ---- */
@@ -190,124 +277,153 @@ static bool order_of_one(size_t n, const struct consensus_list *lists, size_t n_
     return false;
 }
 
-static size_t graph_size(size_t n, size_t edges)
+enum all_stage {
+    ALL_ONE,   /* rule 1 */
+    ALL_ORDER, /* rule 2 */
+    ALL_LAY,   /* rule 3 */
+};
+
+struct all {
+    const struct slice *names;
+    size_t n;
+    const struct consensus_list *lists;
+    size_t n_lists;
+    uint32_t *order;
+    enum all_stage stage;
+    uint32_t *memory;
+    union {
+        struct ordering ordering;
+        struct laying laying;
+    };
+};
+
+static void all_close(struct all *a)
 {
-    return 3 * n + 1 + edges;
+    mem_free(a->memory);
+    a->memory = NULL;
 }
 
-/* `memory`: graph_size() of them. */
-static void graph_init(struct graph *g, const struct slice *names, size_t n, uint32_t *memory)
+static enum step all_begin(struct all *a)
 {
-    memset(memory, 0, (2 * n + 1) * sizeof(*memory));
-    *g = (struct graph){
-        .start = memory,
-        .before = memory + n + 1,
-        .heap = {.names = names, .items = memory + 2 * n + 1},
-        .to = memory + 3 * n + 1,
-    };
+    size_t edges = 0, size;
+
+    if (order_of_one(a->n, a->lists, a->n_lists, a->order))
+        return STEP_DONE;
+    for (size_t l = 0; l < a->n_lists; l++)
+        edges += a->lists[l].n;
+    size = ordering_size(a->n, edges);
+    if (size < laying_size(a->n))
+        size = laying_size(a->n);
+    a->memory = mem_array(size, sizeof(*a->memory));
+    if (a->memory == NULL)
+        return STEP_FAILED;
+    ordering_init(&a->ordering, a->names, a->n, a->lists, a->n_lists, a->order, a->memory);
+    a->stage = ALL_ORDER;
+    return STEP_MORE;
+}
+
+/* STEP_FAILED: out of memory. */
+static enum step all_step(struct all *a)
+{
+    enum step step = STEP_MORE;
+
+    switch (a->stage) {
+    case ALL_ONE:
+        return all_begin(a);
+    case ALL_ORDER:
+        step = ordering_step(&a->ordering);
+        if (step != STEP_FAILED)
+            break;
+        laying_init(&a->laying, a->n, a->lists, a->n_lists, a->order, a->memory);
+        a->stage = ALL_LAY;
+        return STEP_MORE;
+    case ALL_LAY:
+        step = laying_step(&a->laying);
+        break;
+    }
+    return step;
 }
 
 bool consensus_order(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
                      uint32_t *order)
 {
-    struct graph g;
-    size_t edges = 0;
-    uint32_t *memory;
+    struct all all = {.names = names, .n = n, .lists = lists, .n_lists = n_lists, .order = order};
+    enum step step = STEP_MORE;
 
-    if (order_of_one(n, lists, n_lists, order))
-        return true;
-    for (size_t l = 0; l < n_lists; l++)
-        edges += lists[l].n;
-    memory = mem_array(graph_size(n, edges), sizeof(*memory));
-    if (memory == NULL)
-        return false;
-    graph_init(&g, names, n, memory);
-    build_graph(&g, n, lists, n_lists);
-    begin_topological(&g, n);
-    topological(&g, order, n);
-    mem_free(memory);
-    return g.placed == n || lay_all(n, lists, n_lists, order);
+    while (step == STEP_MORE)
+        step = all_step(&all);
+    all_close(&all);
+    return step == STEP_DONE;
 }
 
 /* ---- the same, two lists at a time ---- */
 
 enum fold_stage {
-    FOLD_NEXT,  /* a list: who is in it */
-    FOLD_GRAPH, /* it and the order of those before */
-    FOLD_PLACE, /* some of the items */
-    FOLD_CYCLE,
+    FOLD_NEXT, /* a list: who is in it */
+    FOLD_TWO,  /* it and the order of those before */
+    FOLD_ALL,  /* these two are on a cycle: all lists at once */
 };
 
 struct consensus_fold {
-    const struct slice *names;
-    size_t n_names;
-    const struct consensus_list *lists;
-    size_t n_lists, next;
+    struct all all;
+    size_t next;      /* list */
     uint32_t *so_far; /* the order of all lists before */
     size_t n;
-    uint32_t *place; /* of each item in `all`; NOBODY: not yet there */
-    uint32_t *all;   /* what is in so_far, and what the next list adds */
+    uint32_t *place; /* of each item in `some`; NOBODY: not yet there */
+    uint32_t *some;  /* what is in so_far, and what the next list adds */
     struct slice *some_names;
     uint32_t *first, *second, *result; /* by place */
     enum fold_stage stage;
     struct consensus_list two[2];
     size_t total; /* items in both */
-    struct graph graph;
-    uint32_t *graph_memory;
+    struct ordering ordering;
+    uint32_t *memory; /* of `ordering` */
 };
+
+static void fold_complete(struct consensus_fold *f)
+{
+    for (size_t i = 0; i < f->total; i++)
+        f->so_far[i] = f->some[f->result[i]];
+    f->n = f->total;
+    f->stage = FOLD_NEXT;
+}
 
 static void fold_next(struct consensus_fold *f)
 {
-    const struct consensus_list *next = &f->lists[f->next++];
+    const struct consensus_list *next = &f->all.lists[f->next++];
 
     f->total = f->n;
     for (size_t i = 0; i < next->n; i++)
         if (f->place[next->items[i]] == NOBODY) {
             f->place[next->items[i]] = (uint32_t)f->total;
-            f->all[f->total++] = next->items[i];
+            f->some[f->total++] = next->items[i];
         }
     if (f->total == f->n)
         return; /* it adds nothing, and so has no say */
     for (size_t i = f->n; i < f->total; i++)
-        f->some_names[i] = f->names[f->all[i]];
+        f->some_names[i] = f->all.names[f->some[i]];
     for (size_t i = 0; i < f->n; i++)
         f->first[i] = f->place[f->so_far[i]];
     for (size_t i = 0; i < next->n; i++)
         f->second[i] = f->place[next->items[i]];
     f->two[0] = (struct consensus_list){f->first, f->n};
     f->two[1] = (struct consensus_list){f->second, next->n};
-    f->stage = FOLD_GRAPH;
-}
-
-static void fold_complete(struct consensus_fold *f)
-{
-    for (size_t i = 0; i < f->total; i++)
-        f->so_far[i] = f->all[f->result[i]];
-    f->n = f->total;
-    f->stage = FOLD_NEXT;
-}
-
-static void fold_graph(struct consensus_fold *f)
-{
     if (order_of_one(f->total, f->two, 2, f->result)) {
         fold_complete(f);
         return;
     }
-    graph_init(&f->graph, f->some_names, f->total, f->graph_memory);
-    build_graph(&f->graph, f->total, f->two, 2);
-    begin_topological(&f->graph, f->total);
-    f->stage = FOLD_PLACE;
+    ordering_init(&f->ordering, f->some_names, f->total, f->two, 2, f->result, f->memory);
+    f->stage = FOLD_TWO;
 }
 
-static void fold_place(struct consensus_fold *f)
+static void fold_two(struct consensus_fold *f)
 {
-    topological(&f->graph, f->result, AT_ONCE);
-    if (f->graph.heap.n > 0)
-        return;
-    if (f->graph.placed < f->total)
-        f->stage = FOLD_CYCLE;
-    else
+    enum step step = ordering_step(&f->ordering);
+
+    if (step == STEP_DONE)
         fold_complete(f);
+    else if (step == STEP_FAILED)
+        f->stage = FOLD_ALL;
 }
 
 struct consensus_fold *consensus_fold_new(const struct slice *names, size_t n, const struct consensus_list *lists,
@@ -317,15 +433,16 @@ struct consensus_fold *consensus_fold_new(const struct slice *names, size_t n, c
 
     if (f == NULL)
         return NULL;
-    *f = (struct consensus_fold){.names = names, .n_names = n, .lists = lists, .n_lists = n_lists, .so_far = order};
+    f->all = (struct all){.names = names, .n = n, .lists = lists, .n_lists = n_lists, .order = order};
+    f->so_far = order;
     f->some_names = mem_array(n + 1, sizeof(*f->some_names));
     f->place = mem_array(5 * n + 1, sizeof(*f->place));
-    f->graph_memory = mem_array(graph_size(n, 2 * n), sizeof(*f->graph_memory));
-    if (f->some_names == NULL || f->place == NULL || f->graph_memory == NULL) {
+    f->memory = mem_array(ordering_size(n, 2 * n), sizeof(*f->memory));
+    if (f->some_names == NULL || f->place == NULL || f->memory == NULL) {
         consensus_fold_free(f);
         return NULL;
     }
-    f->all = f->place + n;
+    f->some = f->place + n;
     f->first = f->place + 2 * n;
     f->second = f->place + 3 * n;
     f->result = f->place + 4 * n;
@@ -340,7 +457,8 @@ void consensus_fold_free(struct consensus_fold *f)
         return;
     mem_free(f->place);
     mem_free(f->some_names);
-    mem_free(f->graph_memory);
+    mem_free(f->memory);
+    all_close(&f->all);
     mem_free(f);
 }
 
@@ -348,18 +466,15 @@ enum step consensus_fold_step(struct consensus_fold *f)
 {
     switch (f->stage) {
     case FOLD_NEXT:
-        if (f->next == f->n_lists)
+        if (f->next == f->all.n_lists)
             return STEP_DONE;
         fold_next(f);
         break;
-    case FOLD_GRAPH:
-        fold_graph(f);
+    case FOLD_TWO:
+        fold_two(f);
         break;
-    case FOLD_PLACE:
-        fold_place(f);
-        break;
-    case FOLD_CYCLE:
-        return consensus_order(f->names, f->n_names, f->lists, f->n_lists, f->so_far) ? STEP_DONE : STEP_FAILED;
+    case FOLD_ALL:
+        return all_step(&f->all);
     }
     return STEP_MORE;
 }

@@ -128,6 +128,22 @@ static void test_fold(void)
     buf_free(&got);
 }
 
+/* Liars' lists contradict each other: putting them in order is cut up as everything else is. */
+static void test_steps(void)
+{
+    struct fixture f;
+    uint32_t order[MAX_NAMES];
+    struct consensus_fold *fold;
+    size_t steps = 0;
+
+    build(&f, "A B|C B A|D B A|E B A|F B A|G B A|H B A");
+    fold = consensus_fold_new(f.names, f.n, f.lists, f.n_lists, order);
+    while (fold != NULL && consensus_fold_step(fold) == STEP_MORE)
+        steps++;
+    consensus_fold_free(fold);
+    ok(steps >= 3 * f.n_lists, "contradicting lists are read one in each of %zu steps", steps);
+}
+
 static uint64_t state;
 
 static uint64_t below(uint64_t n)
@@ -227,11 +243,15 @@ static void test_memory(void)
     struct fixture f;
     uint32_t order[MAX_NAMES];
 
-    build(&f, "v2 v1|v1 v2 a|b");
+    build(&f, "v2 v1 c|v1 v2 a|b");
     mem_fail_nth(1);
-    ok(!consensus_order(f.names, f.n, f.lists, f.n_lists, order), "out of memory for the graph");
-    mem_fail_nth(2);
-    ok(!consensus_order(f.names, f.n, f.lists, f.n_lists, order), "out of memory for the chain");
+    ok(!consensus_order(f.names, f.n, f.lists, f.n_lists, order), "out of memory");
+    for (unsigned long nth = 1; nth <= 5; nth++) {
+        mem_fail_nth(nth);
+        ok(!consensus_fold(f.names, f.n, f.lists, f.n_lists, order), "out of memory at allocation %lu", nth);
+    }
+    mem_fail_nth(6);
+    ok(consensus_fold(f.names, f.n, f.lists, f.n_lists, order), "two by two takes five");
     mem_fail_nth(0);
     ok(consensus_order(f.names, f.n, f.lists, f.n_lists, order), "and well again");
 }
@@ -240,6 +260,7 @@ int main(void)
 {
     test_table();
     test_fold();
+    test_steps();
     test_random();
     test_memory();
     return tap_end();
