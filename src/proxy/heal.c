@@ -21,6 +21,8 @@ enum {
     HOLD_UNANNOUNCED = 2 << 20, /* of an answer that does not say how long it is: less than may wait for a client */
 };
 
+static const struct slice json = SLICE_LIT("application/json"), yaml = SLICE_LIT("application/yaml");
+
 struct heal {
     struct surface about;
     const struct disco_doc *merged;
@@ -226,8 +228,7 @@ static bool make_head(struct job *j, struct slice etag, struct http_head *out)
     out->n_fields = kept;
     out->status = etag.n > 0 && etag_matches(exchange_request(j->x), etag) ? 304 : 200;
     out->reason = http_reason(out->status);
-    return http_head_add_id(out, a, HTTP_CONTENT_TYPE,
-                            j->heal->yaml ? SLICE_LIT("application/yaml") : SLICE_LIT("application/json")) &&
+    return http_head_add_id(out, a, HTTP_CONTENT_TYPE, j->heal->yaml ? yaml : json) &&
            (etag.n == 0 || http_head_add_id(out, a, HTTP_ETAG, etag));
 }
 
@@ -456,17 +457,46 @@ static bool denied(struct job *j, const struct http_head *head)
     why = why_withheld(j->served, j->heal, j->judge != NULL || unsettled);
     if (why == NULL && unsettled && !is_wanted(j, head))
         why = STATUS_SYNCING;
-    if (why == NULL && is_elsewhere(j) && !is_wanted(j, head))
-        why = STATUS_OTHER_FORM;
-    if (why != NULL)
+    if (why != NULL) {
         job_refuse(j, 503, why);
-    return why != NULL;
+        return true;
+    }
+    if (is_elsewhere(j) && !is_wanted(j, head)) { /* it will be no different if the client comes again */
+        job_refuse(j, 406, STATUS_OTHER_FORM);
+        return true;
+    }
+    return false;
+}
+
+/*
+ * The server was asked for JSON, which is YAML 1.2 as well. Who takes YAML only is told so, in an error and where there
+ * was nothing to add as in what is completed. NULL: out of memory.
+ */
+static const struct http_head *as_accepted(const struct job *j, const struct http_head *head)
+{
+    struct arena *a = exchange_arena(j->x);
+    struct http_head *as_yaml;
+
+    if (!j->heal->completes || !j->heal->yaml || !slice_ieq(http_head_value(head, HTTP_CONTENT_TYPE), json))
+        return head;
+    as_yaml = arena_alloc(a, sizeof(*as_yaml));
+    if (as_yaml == NULL || !http_head_copy(head, a, as_yaml))
+        return NULL;
+    for (size_t i = 0; i < as_yaml->n_fields; i++)
+        if (as_yaml->fields[i].id == HTTP_CONTENT_TYPE)
+            as_yaml->fields[i].value = yaml;
+    return as_yaml;
 }
 
 static bool on_head(struct job *j, const struct http_head *head, struct http_body body)
 {
     struct heal *h = j->heal;
 
+    head = as_accepted(j, head);
+    if (head == NULL) {
+        job_refuse(j, 503, STATUS_NO_MEMORY);
+        return false;
+    }
     j->peer = j->judge;
     j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
     if (head->status == 404 && is_about_one(h) && denied(j, head))

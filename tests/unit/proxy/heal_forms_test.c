@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Legacy discovery in the forms that clients accept. */
+#include <stdio.h>
+
+#include "unit/proxy/world.h"
+
+#define JOBS_V1 "{\"groupVersion\":\"batch/v1\",\"version\":\"v1\"}"
+#define ALL_GROUPS "{\"groups\":[{\"name\":\"batch\",\"versions\":[" JOBS_V1 "],\"preferredVersion\":" JOBS_V1 "}]}"
+#define NOT_FOUND "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nlost"
+
+/* One peer, which alone has batch/v1. The local server has this request of a client, which is returned. */
+static struct side *start(struct world *w, const char *method, const char *path, const char *accept)
+{
+    char request[200];
+    struct side *c;
+
+    world_init(w, 1);
+    w->opts.legacy_discovery = true;
+    world_start(w);
+    c = client(w);
+    (void)snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: k\r\nAccept: %s\r\n\r\n", method, path, accept);
+    say(c, request);
+    (void)has(conn(&w->local, 0), "\r\n\r\n");
+    return c;
+}
+
+/*
+ * In a form that is not completed there is nothing to say of what a peer has: neither that it is not there nor, as it
+ * will be no different next time, that the client should come again.
+ */
+static void other_form(const char *accept, const char *want)
+{
+    struct world w;
+    struct side *c = start(&w, "GET", "/apis/batch/v1", accept);
+
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, want) && !got(c, "Retry-After"), "%s: %s", accept, want);
+    world_close(&w);
+}
+
+/* The server is asked for JSON, and JSON is YAML: so it is called for who takes nothing else, whatever becomes of it.
+ */
+static void yaml_alone(void)
+{
+    static const struct {
+        const char *method, *head, *body, *want;
+    } rows[] = {
+        {"GET", "200 OK\r\nContent-Type: application/json", "{\"groups\":[]}", ALL_GROUPS},
+        {"GET", "200 OK\r\nContent-Type: application/json", ALL_GROUPS, ALL_GROUPS},
+        {"GET", "403 Forbidden\r\nContent-Type: application/json", "{\"code\":403}", "{\"code\":403}"},
+        {"HEAD", "200 OK\r\nContent-Type: application/json", ALL_GROUPS, "\r\n\r\n"},
+        {"GET", "500 Lost\r\nContent-Type: text/plain", "away", "away"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        bool json = strstr(rows[i].head, "json") != NULL;
+        char answer[400];
+        struct world w;
+        struct side *c = start(&w, rows[i].method, "/apis", "application/yaml");
+
+        (void)snprintf(answer, sizeof(answer), "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n%s", rows[i].head,
+                       strlen(rows[i].body), rows[i].body);
+        say(conn(&w.local, 0), answer);
+        ok(has(c, rows[i].want) && !got(c, "application/json") && got(c, "Content-Type: application/yaml\r\n") == json,
+           "%s, %s: in a form that is accepted", rows[i].method, rows[i].head);
+        world_close(&w);
+    }
+}
+
+int main(void)
+{
+    other_form("application/json", "\"name\":\"jobs\"");
+    other_form("application/yaml", "Content-Type: application/yaml\r\n");
+    other_form("application/vnd.kubernetes.protobuf", "HTTP/1.1 406 ");
+    other_form("application/cbor", "HTTP/1.1 406 ");
+    other_form("text/html", "HTTP/1.1 406 ");
+    yaml_alone();
+    return tap_end();
+}
