@@ -107,8 +107,9 @@ static const char *local_trouble(struct cluster *c, const struct pulse_view *pul
         return "the local kube-apiserver answers /version, but is not ready (its etcd?)";
     if (readiness_state(c->readiness) != READINESS_STARTING)
         return "the local kube-apiserver does not answer";
-    return readiness_served(c->readiness) ? "the local kube-apiserver is not ready"
-                                          : "the local kube-apiserver is starting";
+    return readiness_served(c->readiness) || readiness_etcd_fails(c->readiness)
+               ? "the local kube-apiserver is not ready"
+               : "the local kube-apiserver is starting";
 }
 
 void cluster_local_describe(struct cluster *c, char *text, size_t n)
@@ -144,10 +145,8 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
      * answer is no outage: the next is missed as well by then. */
     if (pulse.state == PULSE_UNREACHABLE && pulse.age_ms >= PULSE_INTERVAL_MS + PULSE_TIMEOUT_MS)
         return not_yet(reason, n, "the local kube-apiserver does not answer", pulse.failure);
-    if (readiness_state(c->readiness) == READINESS_STARTING)
-        return not_yet(reason, n, local_trouble(c, &pulse), readiness_failure(c->readiness));
     /* Peers answer for it (local failover): it may answer /version as if all were well. */
-    if (readiness_state(c->readiness) == READINESS_UNREACHABLE)
+    if (readiness_state(c->readiness) != READINESS_READY)
         return not_yet(reason, n, local_trouble(c, &pulse), readiness_failure(c->readiness));
     if ((failure == NULL && refresh_polls(c->local->discovery) > 0) || refresh_refused(c->local->discovery) != 0 ||
         refresh_odd(c->local->discovery))

@@ -30,6 +30,7 @@ struct readiness {
     bool asked;         /* a probe of this origin has ended */
     struct fetch *fetch;
     struct err failure; /* why it is not ready */
+    bool etcd_fails;    /* its last /readyz said so, of the bad ones */
     bool again;         /* invalidated while it was asked: the answer may be of before */
     uint64_t paid_ms;   /* each question costs READINESS_SPACING_MS: so far they are paid for in advance */
     struct loop_timer *timer;
@@ -98,9 +99,11 @@ enum api_word readiness_word(const struct readiness *r, uint64_t sent_ms)
 
 /* ---- questions ---- */
 
-static const char *why_starting(const struct fetch_result *f)
+static void be_starting(struct readiness *r, const struct fetch_result *f)
 {
-    return readyz_etcd_fails(f->body) ? "its /readyz says that its etcd fails" : "its /readyz has not been good yet";
+    r->etcd_fails = readyz_etcd_fails(f->body);
+    set_state(r, READINESS_STARTING,
+              r->etcd_fails ? "its /readyz says that its etcd fails" : "its /readyz has not been good yet");
 }
 
 static void give_up_some(void *arg)
@@ -139,7 +142,7 @@ static void on_answer(void *arg, const struct fetch_result *f)
     if (!f->ok && !slow)
         set_state(r, READINESS_UNREACHABLE, f->failure);
     else if (f->ok && f->head->status >= 500)
-        set_state(r, READINESS_STARTING, why_starting(f));
+        be_starting(r, f);
     else if (f->ok && !again)
         be_ready(r);
     if (f->ok && f->head->status >= 500)
@@ -206,7 +209,10 @@ static void on_looked(void *arg, const struct fetch_result *f)
     r->bad_looks = f->ok && !refuses ? 0 : r->bad_looks + 1;
     if (r->bad_looks < READINESS_BAD_LOOKS)
         return;
-    set_state(r, refuses ? READINESS_STARTING : READINESS_UNREACHABLE, refuses ? why_starting(f) : f->failure);
+    if (refuses)
+        be_starting(r, f);
+    else
+        set_state(r, READINESS_UNREACHABLE, f->failure);
     move_unanswered(r, f);
     ask(r);
 }
@@ -303,6 +309,11 @@ void readiness_lost(struct readiness *r)
 enum readiness_state readiness_state(const struct readiness *r)
 {
     return r->state;
+}
+
+bool readiness_etcd_fails(const struct readiness *r)
+{
+    return r->state == READINESS_STARTING && r->etcd_fails;
 }
 
 bool readiness_served(const struct readiness *r)

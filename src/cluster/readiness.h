@@ -57,6 +57,8 @@ void readiness_lost(struct readiness *r);
 enum readiness_state readiness_state(const struct readiness *r);
 /* It has been ready since it could last not be reached: if it is STARTING it is no new process, for all we know. */
 bool readiness_served(const struct readiness *r);
+/* It is STARTING, and its /readyz names etcd among the checks that fail: this makes no new process of it either. */
+bool readiness_etcd_fails(const struct readiness *r);
 /*
  * Whether the server may not have read yet who may do what when a request was sent (`sent_ms`, by the loop's clock):
  * what it denied that client it may allow a moment later. So from UNREACHABLE on, until its /readyz names none of the

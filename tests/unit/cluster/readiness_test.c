@@ -366,6 +366,7 @@ static void etcd_goes(const char *check)
 /* As etcd goes for real: at first there is no answer. */
 static void etcd_hangs(void)
 {
+    char reason[192] = "";
     struct world w;
 
     start_with(&w, true, true);
@@ -376,6 +377,13 @@ static void etcd_hangs(void)
     is_state(&w, READINESS_UNREACHABLE, "in five seconds: peers answer");
     is_int(kube_sim(w.local)->given_up, 1, "and what waits there goes elsewhere");
     kube_forbid(w.local, NULL, 0);
+    kube_fail_check(w.local, "etcd");
+    sim_run_ms(w.loop, READINESS_TIMEOUT_MS + POLLS_MS);
+    is_state(&w, READINESS_STARTING, "then it says what it is");
+    ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)) && strstr(reason, "is not ready: ") != NULL &&
+           strstr(reason, "starting") == NULL,
+       "an etcd that fails makes no starting process of it: %s", reason);
+    kube_fail_check(w.local, NULL);
     sim_run_ms(w.loop, READINESS_TIMEOUT_MS + POLLS_MS);
     is_state(&w, READINESS_READY, "it is back");
     world_end(&w);
