@@ -349,6 +349,21 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
     json_close(&w);
 }
 
+/* RBAC's verbs that are not called like their methods. NULL: it is none. */
+static const char *method_of_verb(const char *verb)
+{
+    static const char *const names[][2] = {{"list", "GET"},
+                                           {"watch", "GET with ?watch=true"},
+                                           {"create", "POST"},
+                                           {"update", "PUT"},
+                                           {"deletecollection", "DELETE"}};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (slice_ieq(slice_str(verb), slice_str(names[i][0])))
+            return names[i][1];
+    return NULL;
+}
+
 /* What the front refuses before anything is decided (h1_parse, h1_check): explain must not say where it goes. */
 static bool is_request(const struct explain_query *q, struct err *err)
 {
@@ -357,6 +372,9 @@ static bool is_request(const struct explain_query *q, struct err *err)
     const char *wrong;
 
     if (!h1_method_known(slice_str(q->method))) {
+        if (method_of_verb(q->method) != NULL)
+            return err_set(err, "\"%.32s\" is a verb, not a method: did you mean %s?", q->method,
+                           method_of_verb(q->method));
         for (size_t i = 0; usual[i] != NULL; i++) {
             if (slice_ieq(slice_str(q->method), slice_str(usual[i])))
                 return err_set(err, "\"%.32s\" is no method: did you mean %s?", q->method, usual[i]);

@@ -33,7 +33,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Audit-Id", audit)
 	w.Header().Set("Cache-Control", "no-cache, private")
 	rec := s.sim.records.begin(s, r)
-	body := countBody(r, rec)
+	r, body := countBody(r, rec)
 	info, infoErr := parseRequestInfo(r)
 	who, authErr := s.auth.authenticate(r)
 	s.sim.records.authenticated(rec, who, authErr)

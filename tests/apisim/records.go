@@ -124,23 +124,29 @@ func (c *recorder) reset() {
 // countedBody counts what was read of a request's body.
 type countedBody struct {
 	io.ReadCloser
-	n   int64
-	r   *http.Request
-	rec *record
-	c   *recorder
+	n                 int64
+	original, handled *http.Request
+	rec               *record
+	c                 *recorder
 }
 
-func countBody(r *http.Request, rec *record) *countedBody {
-	b := &countedBody{ReadCloser: r.Body, r: r, rec: rec}
-	r.Body = b
-	return b
+// countBody also returns the request to handle: net/http looks into the original's Body to see
+// whether it has answered Expect: 100-continue, and puts trailers into the original.
+func countBody(r *http.Request, rec *record) (*http.Request, *countedBody) {
+	counted := r.WithContext(r.Context())
+	b := &countedBody{ReadCloser: r.Body, original: r, handled: counted, rec: rec}
+	counted.Body = b
+	return counted, b
 }
 
 func (b *countedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.n += int64(n)
-	if err == io.EOF && b.rec != nil && len(b.r.Trailer) > 0 {
-		b.rec.Trailer = b.r.Trailer.Clone()
+	if err == io.EOF {
+		b.handled.Trailer = b.original.Trailer
+	}
+	if err == io.EOF && b.rec != nil && len(b.original.Trailer) > 0 {
+		b.rec.Trailer = b.original.Trailer.Clone()
 	}
 	return n, err
 }

@@ -41,6 +41,10 @@ static const struct {
     const char *why;
 } refused[] = {
     {{"get", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL}, "\"get\" is no method: did you mean GET?"},
+    {{"WATCH", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL},
+     "\"WATCH\" is a verb, not a method: did you mean GET with ?watch=true?"},
+    {{"create", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL},
+     "\"create\" is a verb, not a method: did you mean POST?"},
     {{"GTE", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL}, "\"GTE\" is no method: did you mean GET?"},
     {{"EXPLAIN", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL},
      "\"EXPLAIN\" is no method: mvproxy refuses it with 501"},
