@@ -92,6 +92,54 @@ static void stays(void)
     world_close(&w);
 }
 
+struct given_up {
+    struct world *w;
+    struct side *client;
+    struct loop_deferred now;
+    uint64_t failing; /* allocation; 0: none */
+};
+
+/* Both in one turn of the loop: what was given up is told so in the next, behind what has come for it. */
+static void give_up(void *arg)
+{
+    struct given_up *g = arg;
+
+    say(g->client, "3\r\nabc\r\n0\r\n\r\n");
+    origin_fail_unanswered(g->w->opts.local, "its etcd is away");
+    mem_fail_nth(g->failing);
+}
+
+/* As it is given up there the body comes, of which nothing can be kept: what is sent again must not look whole. */
+static void stays_without_its_body(void)
+{
+    enum { ALLOCATIONS = 10 };
+    unsigned whole = 0, refused = 0, cut = 0;
+
+    for (uint64_t nth = 0; nth <= ALLOCATIONS; nth++) {
+        struct world w;
+        struct given_up g = {.w = &w, .failing = nth};
+
+        world_init(&w, 1);
+        w.fails_over = w.local_has_jobs = w.short_of_memory = true;
+        w.peers_without_jobs = 1;
+        world_start(&w);
+        g.client = client(&w);
+        say(g.client, "GET " JOBS " HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n");
+        (void)has(conn(&w.local, 0), "\r\n\r\n");
+        loop_defer(w.loop, &g.now, give_up, &g);
+        world_settle(&w);
+        mem_fail_nth(0);
+        refused += got(g.client, "HTTP/1.1 503 ");
+        for (unsigned i = 0; i < w.local.n_conns; i++) {
+            whole += got(&w.local.conns[i], "3\r\nabc\r\n0\r\n\r\n");
+            cut += got(&w.local.conns[i], "\r\n\r\n0\r\n\r\n");
+        }
+        world_close(&w);
+    }
+    is_u64(cut, 0, "nobody gets it without its body");
+    ok(whole > 0 && refused > 0, "it is sent again %u times, and refused %u times", whole, refused);
+}
+
 /* Nobody's name is sent where it would not be believed. */
 static void nobody_to_assert_to(void)
 {
@@ -465,6 +513,7 @@ int main(void)
 {
     body_that_has_ended();
     stays();
+    stays_without_its_body();
     nobody_to_assert_to();
     distrusted("HEAD", "HTTP/1.1 401 Unauthorized\r\n\r\n", false);
     distrusted("GET", STATUS_401("42", "Unauthorized"), false);
