@@ -23,7 +23,9 @@ static unsigned flags_of(const struct served_peer *p)
 /* A server without this half (a hostile one, or one that is no kube-apiserver) has no say in it. */
 static bool add_servers(struct disco_merge *m, const struct served_input *in, enum served_half half)
 {
-    if (!disco_merge_add(m, slice_str(in->local_id), disco_half(in->local, half == SERVED_CORE), DISCO_SERVER_LOCAL))
+    unsigned local = DISCO_SERVER_LOCAL | (in->local_stale ? DISCO_SERVER_LAPSED : 0);
+
+    if (!disco_merge_add(m, slice_str(in->local_id), disco_half(in->local, half == SERVED_CORE), local))
         return false;
     for (size_t i = 0; in->peers_enabled && i < in->n_peers; i++) {
         const struct disco_doc *doc = disco_half(in->peers[i].disco, half == SERVED_CORE);

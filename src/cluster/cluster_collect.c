@@ -151,6 +151,7 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
         in->incomplete |= incomplete_without(c, p, s);
         /* An earlier process's document says nothing of what this one has added, also after it has left. */
         s->unknown |= p->server == NULL || !refresh_known(p->server->discovery);
+        in->local_stale |= peers[used].disco != NULL && !peers[used].stale && refresh_failing(c->local->discovery);
         used++;
     }
     in->n_peers = used;

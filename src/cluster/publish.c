@@ -139,7 +139,7 @@ static bool key_make(struct key *k, struct served_input *in, bool protobuf)
     k->held = mem_array(s->n_peers + 1, sizeof(*k->held));
     if (k->held == NULL)
         return false;
-    key_server(k, s->local_id, s->local, false, false);
+    key_server(k, s->local_id, s->local, s->local_stale, false);
     for (size_t i = 0; s->peers_enabled && i < s->n_peers; i++)
         key_server(k, s->peers[i].id, s->peers[i].disco, s->peers[i].stale, s->peers[i].vouches);
     sort(s->excluded, s->n_excluded);

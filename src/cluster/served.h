@@ -43,9 +43,8 @@ struct served_gv {
 };
 
 /*
- * The facts that a snapshot is made of. Arrays are copied, documents and origins referenced. served_is() compares every
- * field except those that only matter for merging (`stale`, `vouches`, `incomplete`, `doubtful`): they have become part
- * of the documents.
+ * The facts that a snapshot is made of. Arrays are copied, documents and origins referenced. served_is() compares all
+ * but what only matters for merging, and is in the documents: *stale, `vouches`, `incomplete`, `doubtful`.
  */
 struct served_input {
     bool peers_enabled;                     /* feature gate on, peer CA and proxy pair configured */
@@ -60,7 +59,8 @@ struct served_input {
     size_t n_peers;
     bool peers_read; /* what each of them serves is known of its present process */
     bool behind;     /* the Leases could not be followed until a moment ago, so there may be peers that are not known */
-    bool local_read; /* the local server was read since it was last in trouble, so `local` is of its present process */
+    bool local_stale; /* it cannot be read and others can: what only it serves is Stale, as others say it */
+    bool local_read;  /* the local server was read since it was last in trouble, so `local` is of its present process */
     const struct slice *excluded; /* "group/version" of CRDs and aggregated APIs, now or until 5 minutes ago */
     size_t n_excluded;
     const struct slice *aggregated; /* of these, what an APIService with a service names now */

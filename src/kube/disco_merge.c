@@ -244,7 +244,7 @@ static bool is_local(const struct disco_merge *m, size_t server)
 
 static bool is_live(const struct disco_merge *m, size_t server)
 {
-    return is_local(m, server) || (m->servers[server].flags & DISCO_SERVER_LAPSED) == 0;
+    return (m->servers[server].flags & DISCO_SERVER_LAPSED) == 0;
 }
 
 /* Exclusions do not apply. */

@@ -85,7 +85,8 @@ static void goes_and_returns(void)
     change(&w, b);
     sim_run_ms(w.loop, SOON_MS);
     ok(shows_after(&w), "what was deleted is gone, and what came is there");
-    is_str(world_freshness(&w, "batch"), "Current", "what is no custom resource is the local server's");
+    is_str(world_freshness(&w, "batch"), "Stale", "what only the local server has stays, Stale as on every node");
+    is_str(world_freshness(&w, "apps"), "Current", "and what others have is as it was");
     asked = kube_discovery_requests(b) - asked;
     ok(asked >= 4 && asked <= 16, "the peer is read once a second (%llu)", (unsigned long long)asked);
     /* It is there, and has not read what CRDs there are. */
@@ -98,6 +99,7 @@ static void goes_and_returns(void)
     kube_set_apis(w.local, WORLD_BASE ";" CUSTOM ":gadgets");
     sim_run_ms(w.loop, SOON_MS);
     ok(world_merged_has(&w, "gadgets") && !world_merged_has(&w, "gizmos"), "ready, it says itself what there is");
+    ok(!world_merged_has(&w, "batch"), "and what it lost is gone");
     asked = kube_discovery_requests(b);
     sim_run_ms(w.loop, SOON_MS);
     ok(kube_discovery_requests(b) - asked <= 2, "and the peer is read as ever");

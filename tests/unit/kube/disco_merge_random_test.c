@@ -313,7 +313,7 @@ static const char *check_freshness(const struct world *w, struct slice merged, s
 
             for (size_t i = 0; i < w->n; i++) {
                 const struct disco_version *there = disco_doc_version(w->docs[i], g->name, v->name);
-                bool live = i == local || (w->flags[i] & DISCO_SERVER_LAPSED) == 0;
+                bool live = (w->flags[i] & DISCO_SERVER_LAPSED) == 0;
 
                 current = current || (there != NULL && live && !there->stale && !excluded(w, there, i == local));
             }
@@ -373,10 +373,8 @@ static const char *check_world(const struct world *w)
             wrong = check_protobuf(first, again);
         disco_merge_free(again);
     }
-    /* Who merges matters only through exclusions and a lapsed server's own view of itself. */
+    /* Who merges matters only through exclusions. */
     for (size_t local = 1; wrong == NULL && local <= w->n && !w->exclude; local++) {
-        if ((w->flags[0] & DISCO_SERVER_LAPSED) != 0 || (local < w->n && (w->flags[local] & DISCO_SERVER_LAPSED) != 0))
-            continue;
         again = merge(w, local, 0, 7);
         if (!slice_eq(result(first), result(again)))
             wrong = "other bytes on another instance";
