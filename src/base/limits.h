@@ -72,8 +72,8 @@ enum {
     LIMIT_PEERS = 1000,
     LIMIT_ADDRESS_TEXT_BYTES = 64, /* IP:port */
     LIMIT_ETCD_PREFIX_BYTES = 1024,
-    LIMIT_ETCD_RANGE_BYTES = 4 << 20,    /* all endpoint records */
-    LIMIT_ETCD_ANSWER_BYTES = 128 << 10, /* any other answer: one record at most */
+    LIMIT_ETCD_RANGE_BYTES = 4 << 20,    /* all endpoint records, or a value of somebody else's (etcd: 1.5 MiB) */
+    LIMIT_ETCD_ANSWER_BYTES = 128 << 10, /* any other answer */
     LIMIT_SMALL_BODY = 1 << 20,          /* own API calls that are neither discovery nor lists */
 
     LIMIT_DENIAL_BODY = 4 << 10,   /* of an error that may be read before it is relayed; a Status without details */

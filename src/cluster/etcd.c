@@ -276,7 +276,8 @@ static size_t ceiling_of(const struct etcd_call *c)
 {
     if (c->op == ETCD_WATCH)
         return WATCH_BYTES;
-    return c->op == ETCD_RANGE ? LIMIT_ETCD_RANGE_BYTES : LIMIT_ETCD_ANSWER_BYTES;
+    /* To a put that finds something else there etcd answers with that, whatever it is. */
+    return c->op == ETCD_RANGE || c->op == ETCD_PUT ? LIMIT_ETCD_RANGE_BYTES : LIMIT_ETCD_ANSWER_BYTES;
 }
 
 static bool send(struct etcd_call *c)

@@ -203,6 +203,23 @@ static bool bytes_member(struct slice object, const char *key, struct buf *out)
     return v.type == JSCAN_STRING && !v.escaped && base64_decode(inside(&v), out);
 }
 
+/* What is longer than any of ours is somebody else's: "" stands for it. False: not base64. */
+static bool decode_key(struct slice text, struct buf *out)
+{
+    buf_reset(out);
+    return text.n > KEY_BYTES || base64_decode(text, out);
+}
+
+static bool key_member(struct slice kv, struct buf *out)
+{
+    struct jscan_value v;
+
+    buf_reset(out);
+    if (!jscan_get(kv, SLICE_LIT("key"), &v))
+        return true;
+    return v.type == JSCAN_STRING && !v.escaped && decode_key(inside(&v), out);
+}
+
 const char *etcd_read_kv(struct slice json, bool event, struct etcd_kv_text *t, struct etcd_kv *out)
 {
     struct slice kv = json;
@@ -213,7 +230,7 @@ const char *etcd_read_kv(struct slice json, bool event, struct etcd_kv_text *t, 
         if (!member(json, "kv", JSCAN_OBJECT, &kv))
             return "an event without a key";
     }
-    if (!bytes_member(kv, "key", &t->key) || !bytes_member(kv, "value", &t->value))
+    if (!key_member(kv, &t->key) || !bytes_member(kv, "value", &t->value))
         return "a key or value that is not base64, or too long";
     if (!number(kv, "lease", &out->lease) || !number(kv, "mod_revision", &out->revision))
         return "a number out of range";
@@ -250,11 +267,15 @@ const char *etcd_read_kv_begun(struct slice beginning, bool event, struct etcd_k
     jscan_init(&s, beginning, DEPTH);
     if (!(event ? enter_kv(&s, &first) : jscan_enter_object(&s, &first)))
         return "a key is missing";
-    while (jscan_member(&s, &first, &key) && jscan_value(&s, &v)) {
+    while (jscan_member(&s, &first, &key)) {
+        if (!jscan_value(&s, &v)) { /* it goes on behind the beginning */
+            found = found || jscan_text_eq(&key, SLICE_LIT("key"));
+            break;
+        }
         if (v.type != JSCAN_STRING || v.escaped)
             continue;
         if (!found && jscan_text_eq(&key, SLICE_LIT("key")))
-            found = base64_decode(inside(&v), &t->key);
+            found = decode_key(inside(&v), &t->key);
         else if (jscan_text_eq(&key, SLICE_LIT("mod_revision")))
             (void)slice_u64(inside(&v), &out->revision);
     }

@@ -44,7 +44,7 @@ struct slice etcd_read_error(struct slice json, uint64_t *code);
 bool etcd_read_lease(struct slice json, uint64_t *lease, uint64_t *ttl_s);
 
 struct etcd_kv {
-    struct slice key, value;
+    struct slice key, value; /* the key "": it is longer than any of ours */
     uint64_t lease, revision;
     bool deleted;   /* an event of deletion; there is no value then */
     bool too_large; /* only its beginning was read: there is no value, and no lease */
@@ -58,7 +58,8 @@ void etcd_kv_text_free(struct etcd_kv_text *t);
 /* Reads a key with its value from valid JSON, or an event with one. NULL, or what is wrong with it. *out is valid until
  * the next. */
 const char *etcd_read_kv(struct slice json, bool event, struct etcd_kv_text *t, struct etcd_kv *out);
-/* The same of the first bytes of one, as far as they go. NULL, or: its key is not among them. */
+/* The same of the first bytes of one, as far as they go. NULL, or: there is no key, at least not the beginning of one.
+ */
 const char *etcd_read_kv_begun(struct slice beginning, bool event, struct etcd_kv_text *t, struct etcd_kv *out);
 
 /* Iterates over keys with their values: init, then next until false. */

@@ -127,6 +127,50 @@ static void written_and_renewed(void)
     end(&s);
 }
 
+/* etcd says what it is when it refuses to replace it unseen. */
+static void replaces_rubbish(size_t n)
+{
+    struct story s;
+    char *rubbish = malloc(n);
+
+    if (rubbish == NULL)
+        tap_bail("no memory");
+    memset(rubbish, 'x', n);
+    begin(&s);
+    sim_etcd_put(s.etcd, s.key, slice_of(rubbish, n), 0);
+    start(&s);
+    sim_run_ms(s.w.loop, 300000);
+    ok(ours(&s) && publishing(&s) == 1, "%zu bytes that nobody can read and nobody keeps are replaced", n);
+    is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "and nothing is wrong with etcd");
+    free(rubbish);
+    end(&s);
+}
+
+/* What else there is in the folder is not ours, however long its name. */
+static void long_name_beside(size_t n, bool late)
+{
+    struct story s;
+    char *key = calloc(1, n + sizeof(FOLDER));
+
+    if (key == NULL)
+        tap_bail("no memory");
+    memcpy(key, FOLDER, sizeof(FOLDER));
+    memset(key + strlen(FOLDER), 'k', n);
+    begin(&s);
+    if (!late)
+        sim_etcd_put(s.etcd, key, SLICE_LIT("x"), 0);
+    start(&s);
+    if (late)
+        sim_etcd_put(s.etcd, key, SLICE_LIT("x"), 0);
+    sim_run_ms(s.w.loop, 300000);
+    ok(ours(&s), "beside a name of %zu bytes there is our record", n);
+    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_records", NULL), 1, "and it is read");
+    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_records_watching", NULL), 1, "and watched");
+    is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "and nothing is wrong with etcd");
+    free(key);
+    end(&s);
+}
+
 /* Its own event is no news, also when it comes after the answer. */
 static void own_events_late(void)
 {
@@ -525,6 +569,12 @@ int main(void)
     FILE *f;
 
     written_and_renewed();
+    replaces_rubbish(20000);
+    replaces_rubbish(200000);
+    for (size_t n = 3000; n <= 300000; n *= 10) {
+        long_name_beside(n, false);
+        long_name_beside(n, true);
+    }
     own_events_late();
     restart_takes_over();
     handover();
