@@ -30,7 +30,7 @@ enum {
 
 enum state {
     STATE_LISTING,  /* a list request is under way */
-    STATE_TAKING,   /* its objects are given out, some per turn */
+    STATE_TAKING,   /* its objects are given out, then what is gone, some per turn */
     STATE_OPENING,  /* a watch request without an answer yet */
     STATE_WATCHING, /* its events come in */
     STATE_WAITING,  /* for the next attempt */
@@ -81,6 +81,7 @@ struct informer {
     struct loop_timer *timer; /* next attempt, or the end of a silent watch */
     uint64_t stream_deadline_ms, heard_ms;
     struct work taking;
+    size_t swept_to; /* so far `keys` have been compared with the list that was taken */
 };
 
 static void start_list(struct informer *i);
@@ -257,29 +258,33 @@ static void skip_object(void *arg, struct slice beginning)
         i->handler->on_too_large(i->arg, key);
 }
 
-/* What the last list did not have is gone. */
-static void sweep(struct informer *i)
+/*
+ * What the last list did not have is gone. All of 200,000 objects may be, and what the handler does with each takes
+ * longer than the map does. Nothing else changes the map meanwhile: no watch is open, and what begins a list anew
+ * cancels this.
+ */
+static enum step sweep_one(void *arg)
 {
-    size_t cursor = 0;
+    struct informer *i = arg;
+    char text[OBJECT_KEY_BYTES];
     struct slice key;
     void *value;
 
-    while (strmap_next(i->keys, &cursor, &key, &value)) {
-        char text[OBJECT_KEY_BYTES];
-        struct slice copy = slice_of(text, key.n);
-
-        if (seen_epoch(value) == i->epoch || key.n > sizeof(text))
-            continue;
-        memcpy(text, key.p, key.n);
-        strmap_remove(i->keys, key);
-        i->handler->on_gone(i->arg, copy);
-    }
+    if (!strmap_next(i->keys, &i->swept_to, &key, &value))
+        return STEP_DONE;
+    if (seen_epoch(value) == i->epoch || key.n > sizeof(text))
+        return STEP_MORE;
+    memcpy(text, key.p, key.n);
+    strmap_remove(i->keys, key);
+    i->handler->on_gone(i->arg, slice_of(text, key.n));
+    return STEP_MORE;
 }
 
-static void list_complete(struct informer *i)
+static void swept(void *arg, bool done)
 {
-    drop_list(i);
-    sweep(i);
+    struct informer *i = arg;
+
+    (void)done; /* no step of it fails */
     i->relist = false;
     i->synced = true;
     i->lists++;
@@ -287,6 +292,13 @@ static void list_complete(struct informer *i)
           LT("resourceVersion", i->version));
     i->handler->on_synced(i->arg);
     start_watch(i);
+}
+
+static void sweep(struct informer *i)
+{
+    drop_list(i);
+    i->swept_to = 0;
+    work_start(api_work(i->o.api), &i->taking, sweep_one, swept, i);
 }
 
 static enum step take_one(void *arg)
@@ -308,7 +320,7 @@ static void taken(void *arg, bool done)
     else if (i->more != NULL)
         start_list(i);
     else
-        list_complete(i);
+        sweep(i);
 }
 
 static bool keep_version(struct informer *i, struct slice version)

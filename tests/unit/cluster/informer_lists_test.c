@@ -35,8 +35,11 @@ struct recorder {
     size_t n_answers, lists, watches;
     char targets[8][200], watched[200], failure[200];
     unsigned synced, failures, recoveries;
+    unsigned gone, gone_in_turn, gone_in_turn_most, gone_when_synced, gone_then, gone_twice;
+    uint64_t gone_turn;
     bool slow;
-    void (*then)(void *arg); /* when the first object is taken, and others are not */
+    unsigned told, then_at;  /* objects taken or gone */
+    void (*then)(void *arg); /* when so many are told (0: the first), and others are not */
     struct loop_deferred later;
 };
 
@@ -58,27 +61,46 @@ static void serve(void *arg, struct sim_request *q)
     sim_reply(q, a->status, "application/json", NULL, slice_str(a->body));
 }
 
+static void one_is_told(struct recorder *r)
+{
+    if (r->slow) /* each takes the rest of a turn */
+        clock_fake(clock_us() + WORK_TURN_US, clock_wall_us());
+    if (++r->told < r->then_at)
+        return;
+    if (r->then != NULL)
+        loop_defer(r->w.loop, &r->later, r->then, r);
+    r->then = NULL;
+}
+
 static bool on_object(void *arg, struct slice key, struct slice json)
 {
     struct recorder *r = arg;
 
     (void)json;
-    if (r->slow) /* each takes the rest of a turn */
-        clock_fake(clock_us() + WORK_TURN_US, clock_wall_us());
-    if (r->then != NULL)
-        loop_defer(r->w.loop, &r->later, r->then, r);
-    r->then = NULL;
+    one_is_told(r);
     return strmap_put(r->objects, key, r, NULL);
 }
 
 static void on_gone(void *arg, struct slice key)
 {
-    (void)strmap_remove(((struct recorder *)arg)->objects, key);
+    struct recorder *r = arg;
+    uint64_t turn = sim_turns(r->w.loop);
+
+    r->gone++;
+    r->gone_in_turn = turn == r->gone_turn ? r->gone_in_turn + 1 : 1;
+    r->gone_turn = turn;
+    if (r->gone_in_turn > r->gone_in_turn_most)
+        r->gone_in_turn_most = r->gone_in_turn;
+    r->gone_twice += strmap_remove(r->objects, key) == NULL;
+    one_is_told(r);
 }
 
 static void on_synced(void *arg)
 {
-    ((struct recorder *)arg)->synced++;
+    struct recorder *r = arg;
+
+    r->synced++;
+    r->gone_when_synced = r->gone;
 }
 
 static void on_health(void *arg, const char *why)
@@ -263,13 +285,17 @@ static void begun_anew(void)
 
 static void anew(void *arg)
 {
-    informer_restart(((struct recorder *)arg)->informer);
+    struct recorder *r = arg;
+
+    r->gone_then = r->gone;
+    informer_restart(r->informer);
 }
 
 static void stop(void *arg)
 {
     struct recorder *r = arg;
 
+    r->gone_then = r->gone;
     informer_free(r->informer);
     r->informer = NULL;
 }
@@ -294,6 +320,70 @@ static void amid_page(void)
     end(&r);
 }
 
+/* ---- what is gone ---- */
+
+#define TEN(p)                                                                                                         \
+    OBJECT(p "0")                                                                                                      \
+    "," OBJECT(p "1") "," OBJECT(p "2") "," OBJECT(p "3") "," OBJECT(p "4") "," OBJECT(p "5") "," OBJECT(              \
+        p "6") "," OBJECT(p "7") "," OBJECT(p "8") "," OBJECT(p "9")
+
+enum { MANY = 30 };
+
+/* All of the first are gone when the second is listed, and all of that when the third is. */
+static const struct answer many[] = {
+    {200, LIST("\"resourceVersion\":\"8\"", TEN("n") "," TEN("o") "," TEN("p"))},
+    {200, GOOD},
+    {200, LIST("\"resourceVersion\":\"10\"", TEN("n") "," TEN("o") "," TEN("p"))},
+};
+
+/* The first list is taken, and the second one asked for; `then` is called when so many are gone. */
+static void list_many_again(struct recorder *r, void (*then)(void *arg), unsigned gone)
+{
+    start(r, many, ROWS(many), 0);
+    sim_run_ms(r->w.loop, 100);
+    if (r->synced != 1 || strmap_count(r->objects) != MANY || r->watches != 1)
+        tap_bail("not listed");
+    r->slow = true;
+    r->told = 0;
+    r->then_at = 1 + gone; /* its one object is told first */
+    r->then = then;
+    informer_restart(r->informer);
+    sim_run_ms(r->w.loop, 1000);
+}
+
+static void gone_in_steps(void)
+{
+    struct recorder r;
+
+    list_many_again(&r, NULL, 0);
+    is_u64(r.gone, MANY, "all that vanished are told as gone");
+    is_u64(r.gone_in_turn_most, 1, "no more in a turn of the loop than there is time for");
+    ok(r.synced == 2 && r.gone_when_synced == MANY && r.watches == 2, "synced after the last one, and watched");
+    ok(strmap_count(r.objects) == 1 && r.gone_twice == 0 && r.failures == 0, "what was listed is there");
+    end(&r);
+}
+
+/* Between any two steps. */
+static void amid_gone(void)
+{
+    for (unsigned gone = 1; gone <= MANY; gone++) {
+        struct recorder r;
+
+        list_many_again(&r, stop, gone);
+        ok(r.informer == NULL && r.gone_then >= gone && r.gone == r.gone_then &&
+               strmap_count(r.objects) == MANY + 1 - r.gone,
+           "stopped when %u of many were told as gone", r.gone_then);
+        ok(r.synced == 1 && r.watches == 1, "not synced by then, nor watched");
+        end(&r);
+        list_many_again(&r, anew, gone);
+        ok(r.lists == 3 && r.synced == 2 && r.failures == 0 && informer_watching(r.informer),
+           "begun anew when %u were, and synced once", r.gone_then);
+        is_u64(r.gone, r.gone_then + 1, "what is listed by then is not gone, and what no longer is, is");
+        ok(strmap_count(r.objects) == MANY && r.gone_twice == 0, "all that are listed are there");
+        end(&r);
+    }
+}
+
 int main(void)
 {
     answers();
@@ -302,5 +392,7 @@ int main(void)
     page_fails();
     begun_anew();
     amid_page();
+    gone_in_steps();
+    amid_gone();
     return tap_end();
 }
