@@ -116,7 +116,7 @@ static size_t untaken(const struct control_client *cl)
     return evbuffer_get_length(bufferevent_get_output(cl->bev));
 }
 
-/* Closes when it has been told why. */
+/* Closes when it has been told why, or, if there is no memory for that, when things are settled. */
 static void refuse(struct control_client *cl, const char *why, enum control_close reason)
 {
     evbuffer_add_printf(bufferevent_get_output(cl->bev), REFUSAL("%s"), why);
@@ -161,6 +161,10 @@ static void settle(struct control_client *cl)
 
     if (lifetime_over(&cl->life))
         return;
+    if (cl->ending && cl->job == NULL && untaken(cl) == 0) {
+        close_client(cl, cl->reason);
+        return;
+    }
     turn = untaken(cl) > 0 ? TURN_CLIENT_TAKES : cl->job != NULL ? TURN_WE_WORK : TURN_CLIENT_ASKS;
     if (turn != cl->turn)
         begin_turn(cl, turn);
@@ -287,8 +291,6 @@ static void next_piece(struct control_client *cl)
     else if (buf_len(&piece) == 0)
         wait_for_piece(cl);
     buf_free(&piece);
-    if (cl->ending && untaken(cl) == 0)
-        close_client(cl, cl->reason);
 }
 
 static void on_piece(void *arg)
@@ -350,13 +352,11 @@ static void read_if_there_is_room(struct control_client *cl)
 
 static void close_if_over(struct control_client *cl)
 {
-    if (lifetime_over(&cl->life) || cl->job != NULL || untaken(cl) > 0)
+    if (lifetime_over(&cl->life) || cl->ending || cl->job != NULL || untaken(cl) > 0 || !cl->asked_all)
         return;
-    if (cl->ending)
-        close_client(cl, cl->reason);
-    else if (cl->asked_all && unread(cl) > 0)
+    if (unread(cl) > 0)
         refuse(cl, NO_END, CONTROL_CLOSE_BAD_REQUEST);
-    else if (cl->asked_all)
+    else
         close_client(cl, CONTROL_CLOSE_CLIENT);
 }
 
