@@ -64,6 +64,14 @@ static bool is_pending(const struct peer *p, struct survey *s)
            in_time(s, refresh_unknown_ms(p->server->discovery), TIMEOUT_PEER_UNKNOWN_MS);
 }
 
+static bool are_schemas_pending(const struct peer *p, struct survey *s)
+{
+    uint64_t for_ms;
+
+    return p->life == PEER_LIVE && refresh_known(p->server->discovery) &&
+           schemas_expected(p->server->schemas, &for_ms) && in_time(s, for_ms, SCHEMAS_EXPECTED_MS);
+}
+
 /*
  * Whether a server without an mvproxy was ready, and not in doubt since, as its document was asked for: its /readyz is
  * only asked when it has come, so what happens later is known by the failures that it makes.
@@ -144,6 +152,8 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
             peers[used].vouches = vouches(c, p, s);
             peers[used].disco = refresh_disco(p->server->discovery);
             peers[used].schemas = schemas_index(p->server->schemas);
+            peers[used].last_schemas = schemas_last_index(p->server->schemas);
+            peers[used].schemas_pending = are_schemas_pending(p, s);
             peers[used].release = schemas_release(p->server->schemas);
             peers[used].stale = p->life != PEER_LIVE || refresh_failing(p->server->discovery);
             peers[used].silent = is_silent(p->server);

@@ -93,6 +93,8 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
     /* What the last one answered must have reached the snapshot. */
     if (!publish_settled(c->publish) || (!served_synced(publish_current(c->publish)) && !refused(c)))
         return not_yet(reason, n, "discovery is being merged", NULL);
+    if (served_schemas_pending(publish_current(c->publish)))
+        return not_yet(reason, n, "the schemas of a peer are being read", NULL);
     c->peers_seen = true;
     return true;
 }

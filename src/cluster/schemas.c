@@ -9,6 +9,7 @@
 #include "cluster/api.h"
 #include "cluster/work.h"
 #include "kube/version.h"
+#include "net/loop.h"
 
 struct schemas {
     struct api *api;
@@ -24,6 +25,9 @@ struct schemas {
     struct schema_reader *reader;
     struct work work; /* reads it */
     struct schema_index *index, *coming;
+    struct schema_index *before; /* of another process; NULL: none, or `index` is known */
+    uint64_t since_ms;           /* the first poll began; 0: there was none */
+    bool asked;                  /* a poll has had its end */
     char *etag, *coming_etag;
     unsigned char digest[HASH_SHA512_BYTES], coming_digest[HASH_SHA512_BYTES]; /* of the indexes */
     uint64_t release;
@@ -72,11 +76,23 @@ static void rest(struct schemas *s)
     s->origin = NULL;
 }
 
+/* The end of a poll. */
+static void finish(struct schemas *s)
+{
+    bool first = !s->asked;
+
+    rest(s);
+    s->asked = true;
+    if (first)
+        s->changed(s->arg);
+}
+
 static void forget(struct schemas *s)
 {
     schema_index_unref(s->index);
+    schema_index_unref(s->before);
     mem_free(s->etag);
-    s->index = NULL;
+    s->index = s->before = NULL;
     s->etag = NULL;
     s->release = 0;
 }
@@ -134,7 +150,7 @@ static void on_version(void *arg, const struct fetch_result *f)
 
     s->fetch = NULL;
     if (!api_answered(f, 200)) {
-        rest(s); /* tried again with the next poll: the tag is still that of before */
+        finish(s); /* tried again with the next poll: the tag is still that of before */
         return;
     }
     forget(s);
@@ -146,6 +162,7 @@ static void on_version(void *arg, const struct fetch_result *f)
     s->coming_etag = NULL;
     memcpy(s->digest, s->coming_digest, sizeof(s->digest));
     rest(s);
+    s->asked = true;
     s->changed(s->arg);
 }
 
@@ -168,7 +185,7 @@ static void on_read(void *arg, bool done)
         ask(s, (struct api_request){.target = SLICE_LIT("/version"), .ceiling = LIMIT_SMALL_BODY}, on_version);
     } else {
         note_unusable(s, schema_reader_starved(s->reader) ? no_memory : not_understood);
-        rest(s);
+        finish(s);
     }
 }
 
@@ -190,7 +207,7 @@ static void take_index(struct schemas *s, const struct http_head *head)
 {
     if (digest_of_text(s) && is_held(s)) {
         note_unusable(s, NULL);
-        rest(s);
+        finish(s);
         return;
     }
     s->coming_etag = mem_slicedup(http_head_value(head, HTTP_ETAG));
@@ -200,12 +217,13 @@ static void take_index(struct schemas *s, const struct http_head *head)
         return;
     }
     note_unusable(s, no_memory);
-    rest(s);
+    finish(s);
 }
 
 static void on_index(void *arg, const struct fetch_result *f)
 {
     struct schemas *s = arg;
+    bool gone;
 
     s->fetch = NULL;
     if (api_answered(f, 200)) {
@@ -216,12 +234,12 @@ static void on_index(void *arg, const struct fetch_result *f)
         note_unusable(s, too_large);
     else if (api_answered(f, 304) || api_answered(f, 404))
         note_unusable(s, NULL);
-    rest(s);
     /* A server that has none any more: what it had says nothing about it. */
-    if (f->ok && f->head->status == 404 && s->index != NULL) {
+    gone = f->ok && f->head->status == 404 && schemas_last_index(s) != NULL;
+    if (gone)
         forget(s);
-        s->changed(s->arg);
-    }
+    s->asked = s->asked && !gone;
+    finish(s);
 }
 
 void schemas_poll(struct schemas *s, struct origin *o)
@@ -229,6 +247,8 @@ void schemas_poll(struct schemas *s, struct origin *o)
     if (s == NULL || s->origin != NULL || o == NULL)
         return;
     s->origin = origin_ref(o);
+    if (s->since_ms == 0)
+        s->since_ms = loop_now_ms(api_loop(s->api));
     s->too_large = false;
     s->skipped = 0;
     s->hash = hash_sha512_start();
@@ -248,16 +268,31 @@ void schemas_poll(struct schemas *s, struct origin *o)
 
 void schemas_invalidate(struct schemas *s)
 {
+    struct schema_index *before;
+
     if (s == NULL)
         return;
+    before = schema_index_ref(schemas_last_index(s));
     rest(s);
     forget(s);
+    s->before = before;
     s->unusable = NULL; /* another process: nothing is known of its */
 }
 
 struct schema_index *schemas_index(const struct schemas *s)
 {
     return s == NULL ? NULL : s->index;
+}
+
+struct schema_index *schemas_last_index(const struct schemas *s)
+{
+    return s == NULL || s->index != NULL ? schemas_index(s) : s->before;
+}
+
+bool schemas_expected(const struct schemas *s, uint64_t *for_ms)
+{
+    *for_ms = s->since_ms == 0 ? 0 : loop_now_ms(api_loop(s->api)) - s->since_ms;
+    return !s->asked && *for_ms < SCHEMAS_EXPECTED_MS;
 }
 
 const char *schemas_unusable(const struct schemas *s)

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 
 #include "back/back.h"
+#include "base/buf.h"
 #include "base/contract.h"
+
+#define SCHEMAS_AT "/openapi/v3/"
 
 enum { SERVED_ARENA_BYTES = 64 << 20 };
 
@@ -15,6 +18,7 @@ struct served {
     bool leases_listed;
     const struct schema_index **distinct; /* of the servers that have a say, each that is another one; some server's */
     size_t n_distinct;
+    struct schema_index *undiscovered_schemas;
 };
 
 static const char *host_or_id(const char *host, const char *id)
@@ -33,6 +37,11 @@ static void *room(struct served *s, size_t n, size_t size)
     return arena_alloc(s->arena, n * size + 1);
 }
 
+static struct schema_index *last_schemas(const struct served_peer *in)
+{
+    return in->last_schemas == NULL ? in->schemas : in->last_schemas;
+}
+
 static bool copy_peers(struct served *s, const struct served_input *in)
 {
     struct served_peer *peers = room(s, in->n_peers, sizeof(*peers));
@@ -46,7 +55,9 @@ static bool copy_peers(struct served *s, const struct served_input *in)
         p->host = keep_text(s, host_or_id(in->peers[i].host, in->peers[i].id));
         p->origin = p->origin == NULL ? NULL : origin_ref(p->origin);
         p->disco = p->disco == NULL ? NULL : disco_ref(p->disco);
+        p->last_schemas = last_schemas(p);
         (void)schema_index_ref(p->schemas);
+        (void)schema_index_ref(p->last_schemas);
         s->is.n_peers++;
         if (p->id == NULL || p->host == NULL)
             return false;
@@ -109,6 +120,36 @@ static bool copy(struct served *s, const struct served_input *in)
     return copy_peers(s, in) && copy_lists(s, in) && complete && s->is.local_id != NULL && s->is.local_host != NULL;
 }
 
+/*
+ * Their paths belong into the index of schemas: without them it says that these kinds do not exist. There are some
+ * dozens, if there are any; more than so many nobody has who means well.
+ */
+static bool name_undiscovered(struct served *s)
+{
+    enum { MOST = 1000, BYTES_AROUND = 64 };
+    size_t n = s->is.n_undiscovered < MOST ? s->is.n_undiscovered : MOST, bytes = BYTES_AROUND;
+    struct buf text;
+    bool good;
+
+    if (n == 0)
+        return true;
+    for (size_t i = 0; i < n; i++)
+        bytes += BYTES_AROUND + 2 * (s->is.undiscovered[i].group.n + s->is.undiscovered[i].version.n);
+    buf_init(&text, bytes);
+    buf_append_str(&text, "{\"paths\":{");
+    for (size_t i = 0; i < n; i++) {
+        struct slice group = s->is.undiscovered[i].group, version = s->is.undiscovered[i].version;
+
+        buf_append_str(&text, i == 0 ? "" : ",");
+        buf_printf(&text, "\"apis/%.*s/%.*s\":{\"serverRelativeURL\":\"" SCHEMAS_AT "apis/%.*s/%.*s\"}", (int)group.n,
+                   group.p, (int)version.n, version.p, (int)group.n, group.p, (int)version.n, version.p);
+    }
+    buf_append_str(&text, "}}");
+    good = !text.failed && schema_index_read(buf_slice(&text), &s->undiscovered_schemas);
+    buf_free(&text);
+    return good;
+}
+
 /* Server 0 is the local one, i peer i - 1. NULL: it has no say. */
 static const struct schema_index *schemas_of(const struct served *s, size_t server)
 {
@@ -144,7 +185,7 @@ struct served *served_new(const struct served_input *in)
     s->refs = 1;
     s->leases_listed = in->leases_synced;
     s->arena = arena_new(SERVED_ARENA_BYTES);
-    if (s->arena != NULL && copy(s, in) && take_distinct(s))
+    if (s->arena != NULL && copy(s, in) && take_distinct(s) && name_undiscovered(s))
         return s;
     served_unref(s);
     return NULL;
@@ -155,7 +196,8 @@ static bool same_peer(const struct served_peer *p, const struct served_peer *in)
     return strcmp(p->id, in->id) == 0 && strcmp(p->host, host_or_id(in->host, in->id)) == 0 && p->life == in->life &&
            p->drained == in->drained && p->discovery_known == in->discovery_known && p->pending == in->pending &&
            p->silent == in->silent && p->origin == in->origin && p->source == in->source && p->disco == in->disco &&
-           p->schemas == in->schemas && p->release == in->release;
+           p->schemas == in->schemas && p->last_schemas == last_schemas(in) &&
+           p->schemas_pending == in->schemas_pending && p->release == in->release;
 }
 
 static bool same_lists(const struct served *s, const struct served_input *in)
@@ -216,11 +258,13 @@ static void served_free(struct served *s)
         origin_unref(s->is.peers[i].origin);
         disco_unref((struct disco *)(uintptr_t)s->is.peers[i].disco);
         schema_index_unref(s->is.peers[i].schemas);
+        schema_index_unref(s->is.peers[i].last_schemas);
     }
     for (size_t i = 0; i < SERVED_HALVES; i++)
         served_documents_unref(s->is.documents[i]);
     disco_unref((struct disco *)(uintptr_t)s->is.local);
     schema_index_unref(s->is.local_schemas);
+    schema_index_unref(s->undiscovered_schemas);
     arena_free(s->arena);
     mem_free(s);
 }
@@ -336,6 +380,19 @@ bool served_pending(const struct served *s)
         if (s->is.peers[i].pending)
             return true;
     return false;
+}
+
+bool served_schemas_pending(const struct served *s)
+{
+    for (size_t i = 0; i < s->is.n_peers; i++)
+        if (s->is.peers[i].schemas_pending)
+            return true;
+    return false;
+}
+
+const struct schema_index *served_undiscovered_schemas(const struct served *s)
+{
+    return s->undiscovered_schemas;
 }
 
 bool served_unknown_peer(const struct served *s)

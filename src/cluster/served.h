@@ -25,15 +25,14 @@ struct served_peer {
     bool discovery_known; /* fetched at least once since the Lease appeared or changed holder */
     bool stale;           /* lapsed, or its polls fail: what only it serves is marked Stale in the merged document */
     bool silent;  /* its last poll or probe failed: while the local server is away it is known, and may matter */
-    bool vouches; /* excluded group/versions are as this one lists them in merged discovery, not as the local server did
-                   */
-    bool pending; /* its discovery is not known yet, but expected: live, has an address, and not silent for longer than
-                     a minute */
-    struct origin *origin;        /* NULL: no usable address */
-    const char *source;           /* where the address comes from ("static", ...); static text, NULL: not told */
-    const struct disco *disco;    /* NULL until first fetched; the last known document afterwards */
-    struct schema_index *schemas; /* NULL: not known */
-    uint64_t release;             /* see kube/version.h; 0: not known */
+    bool vouches; /* excluded group/versions are as it lists them in merged discovery, not as the local server did */
+    bool pending; /* its discovery is not known yet, but expected: live, has an address, not silent for over a minute */
+    bool schemas_pending;      /* they are not known yet, and may be at any moment */
+    struct origin *origin;     /* NULL: no usable address */
+    const char *source;        /* where the address comes from ("static", ...); static text, NULL: not told */
+    const struct disco *disco; /* NULL until first fetched; the last known document afterwards */
+    struct schema_index *schemas, *last_schemas; /* NULL: not known; or of an earlier process (input NULL: `schemas`) */
+    uint64_t release;                            /* see kube/version.h; 0: not known */
 };
 
 enum served_half { SERVED_APIS, SERVED_CORE, SERVED_HALVES }; /* the two documents of discovery */
@@ -123,7 +122,10 @@ bool served_aggregated(const struct served *s, struct slice group, struct slice 
 /* As of the input. */
 bool served_peers_read(const struct served *s);
 bool served_local_read(const struct served *s);
-bool served_pending(const struct served *s); /* some peer is */
+bool served_pending(const struct served *s); /* some peer is, here and below */
+bool served_schemas_pending(const struct served *s);
+/* Of what `undiscovered` names, without hashes: there may be schemas. NULL: none. Borrowed. */
+const struct schema_index *served_undiscovered_schemas(const struct served *s);
 /* Some peer's discovery is expected in a moment (`pending`), or peers may be missing (`behind`): whatever nobody else
  * serves may be theirs. Row 11 of the routing table. */
 bool served_unknown_peer(const struct served *s);
@@ -133,10 +135,8 @@ bool served_unknown_peer(const struct served *s);
  * empty: any version of the group.
  */
 bool served_undiscovered(const struct served *s, struct slice group, struct slice version);
-
 /* Whether the known discovery of a live peer has it. Version empty: any version of the group. */
 bool served_live_peer_names(const struct served *s, struct slice group, struct slice version);
-
 /* A merged document, of /apis or of either half. Borrowed. NULL while there is none. */
 const struct served_document *served_merged(const struct served *s, enum served_shape shape);
 const struct served_document *served_merged_half(const struct served *s, enum served_half h, enum served_shape shape);

@@ -33,11 +33,11 @@ static bool is_plain_path(struct slice path)
     return true;
 }
 
-static bool may_come_from_others(const struct schema_merge *m, const struct schema_entry *e)
+static bool may_come_from(const struct schema_merge *m, const struct schema_index *other, const struct schema_entry *e)
 {
     struct slice group, version;
 
-    if (!is_plain(e->hash) || !is_plain_path(e->path))
+    if ((!is_plain(e->hash) && other != m->unhashed) || !is_plain_path(e->path))
         return false;
     if (!schema_path_names(e->path, &group, &version))
         return true;
@@ -64,7 +64,7 @@ static const struct schema_entry *next_lacking(const struct schema_merge *m, con
             (*b)++;
         if (*b < schema_index_count(m->base) && d == 0 && !is_outdone(m, other, e->path))
             continue;
-        if (may_come_from_others(m, e))
+        if (may_come_from(m, other, e))
             return e;
     }
     return NULL;
@@ -106,7 +106,8 @@ static void put_added(struct buf *out, const struct schema_entry *e, bool more)
     put_key(out, e->path, more);
     buf_append_str(out, "/openapi/v3/");
     buf_append(out, e->path);
-    buf_append_str(out, "?hash=");
+    if (e->hash.n > 0)
+        buf_append_str(out, "?hash=");
     buf_append(out, e->hash);
     buf_append_str(out, "\"}");
 }
@@ -188,7 +189,7 @@ static const struct schema_entry *choose(struct schema_merger *g, struct slice p
             continue;
         g->next[o]++;
         if (found == NULL && (mine == NULL || is_outdone(&g->m, g->m.others[o], path)) &&
-            may_come_from_others(&g->m, e))
+            may_come_from(&g->m, g->m.others[o], e))
             found = e;
     }
     *own = found == NULL;

@@ -14,6 +14,7 @@ struct schema_merge {
     const struct schema_index *base;          /* NULL: empty */
     const struct schema_index *const *others; /* in order of precedence; each may be NULL */
     size_t n_others;
+    const struct schema_index *unhashed; /* that of the others in which no entry has a hash; NULL: none */
     /* Whether a group/version is never taken from others. */
     bool (*excluded)(void *arg, struct slice group, struct slice version);
     /* Whether the base lacks resources of a version, and `other` has all that any server has. May be NULL: never. */

@@ -111,7 +111,7 @@ static bool is_outdone(void *arg, const struct schema_index *other, struct slice
     for (size_t i = 0; i < served_n_peers(s); i++) {
         const struct served_peer *p = served_peer_at(s, i);
 
-        if (p->life == SERVED_LIVE && schema_index_digest(p->schemas) == schema_index_digest(other) &&
+        if (p->life == SERVED_LIVE && schema_index_digest(p->last_schemas) == schema_index_digest(other) &&
             n_resources(p->disco, half, group, version) == all->n_resources)
             return true;
     }
@@ -136,7 +136,7 @@ static void add_schemas(struct schema_merge *m, const struct schema_index **othe
 static bool gather_schemas(const struct job *j, struct schema_merge *m)
 {
     size_t n = served_n_peers(j->served);
-    const struct schema_index **others = arena_alloc(exchange_arena(j->x), (n + 1) * sizeof(*others));
+    const struct schema_index **others = arena_alloc(exchange_arena(j->x), (n + 2) * sizeof(*others));
 
     *m = (struct schema_merge){.others = others, .excluded = is_excluded, .outdone = is_outdone, .arg = j->served};
     if (others == NULL)
@@ -145,10 +145,12 @@ static bool gather_schemas(const struct job *j, struct schema_merge *m)
     /* Whose hash is named is asked for the document: rather one that is there. */
     for (size_t i = 0; i < n; i++)
         if (served_peer_at(j->served, i)->life == SERVED_LIVE)
-            add_schemas(m, others, served_peer_at(j->served, i)->schemas);
+            add_schemas(m, others, served_peer_at(j->served, i)->last_schemas);
     for (size_t i = 0; i < n; i++)
         if (served_peer_at(j->served, i)->life != SERVED_LIVE)
-            add_schemas(m, others, served_peer_at(j->served, i)->schemas);
+            add_schemas(m, others, served_peer_at(j->served, i)->last_schemas);
+    m->unhashed = served_undiscovered_schemas(j->served);
+    add_schemas(m, others, m->unhashed);
     return true;
 }
 
@@ -157,7 +159,7 @@ static bool lacks_schemas(const struct job *j)
 {
     struct schema_merge m;
 
-    if (served_local_schemas(j->served) == NULL || !gather_schemas(j, &m))
+    if (!gather_schemas(j, &m))
         return false;
     m.base = served_local_schemas(j->served);
     return schema_merge_adds(&m, LOOK_SCHEMAS);
@@ -628,6 +630,12 @@ static void before_next(struct job *j)
     }
 }
 
+/* An index without what is not read yet says that these kinds do not exist. */
+static bool are_schemas_unread(const struct served *s)
+{
+    return served_schemas_pending(s) || (!served_synced(s) && !served_forbidden(s));
+}
+
 void heal(struct job *j)
 {
     struct heal *h = arena_zalloc(exchange_arena(j->x), sizeof(*h));
@@ -641,6 +649,10 @@ void heal(struct job *j)
     if (exchange_wants_upgrade(j->x) || exchange_request_body(j->x).kind != HTTP_BODY_NONE ||
         (is_legacy_discovery(h->about.kind) && !j->config->legacy_discovery)) {
         forward_local(j);
+        return;
+    }
+    if (h->about.kind == SURFACE_SCHEMAS && are_schemas_unread(j->served)) {
+        job_refuse(j, 503, STATUS_SYNCING);
         return;
     }
     j->heal = h;

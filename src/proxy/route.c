@@ -99,6 +99,12 @@ static bool has_schema(const struct schema_index *x, const struct subject *what)
     return what->schema.n == 0 || (e != NULL && (what->hash.n == 0 || slice_eq(e->hash, what->hash)));
 }
 
+/* Whoever lists a group/version has a schema of it, while his index is not known. */
+static bool lists(const struct disco *d, const struct subject *what)
+{
+    return d != NULL && what->version.n > 0 && disco_gv(d, what->group, what->version) != DISCO_GV_ABSENT;
+}
+
 struct survey {
     bool served;      /* by some peer, as asked */
     size_t n_healthy; /* candidates at the front of the list */
@@ -112,7 +118,7 @@ static bool serves(const struct route_query *q, const struct subject *what, size
     enum disco_answer a;
 
     if (what->schemas)
-        return has_schema(p->schemas, what);
+        return has_schema(p->schemas, what) || (p->schemas == NULL && lists(p->disco, what));
     if (what->everybody)
         return p->discovery_known;
     a = served_by_peer(q->served, peer, &gvr, q->info->subresource, verb_to_ask(q->info));
@@ -411,41 +417,80 @@ bool route_has_schema(const struct served *s, const struct reqinfo *info, const 
     return has_schema(x, &what) && (what.version.n == 0 || !served_excluded(s, what.group, what.version));
 }
 
+static bool is_own_schema(const struct route_query *q, const struct subject *what)
+{
+    const struct schema_index *local = served_local_schemas(q->served);
+
+    if (q->local_denied)
+        return false;
+    if (local != NULL)
+        return has_schema(local, what);
+    return what->version.n == 0 || served_forbidden(q->served) || lists(served_local_disco(q->served), what);
+}
+
+/* As far as it is known: so rows 4 and 11 hold as for a resource. */
+static bool is_not_local_schema(const struct route_query *q, const struct subject *what)
+{
+    struct subject any = *what;
+
+    any.hash = SLICE_NONE;
+    return what->group.n > 0 && !served_forbidden(q->served) && !is_own_schema(q, &any) &&
+           !lists(served_local_disco(q->served), what);
+}
+
+/* Not the local server's, for all we know. False: it says so itself. */
+static bool decide_schema_elsewhere(const struct route_query *q, const struct subject *what, struct route *out)
+{
+    bool not_local = is_not_local_schema(q, what), synced = served_synced(q->served);
+    struct subject any = *what;
+    struct survey s;
+
+    any.hash = SLICE_NONE;
+    if (served_local_schemas(q->served) == NULL && !synced && not_local) {
+        refuse(out, ROUTE_ROW_NOT_SYNCED, STATUS_SYNCING);
+        return true;
+    }
+    s = survey_peers(q, what, (struct conditions){.live = false}, out);
+    if (out->n_candidates == 0 && !is_own_schema(q, &any))
+        s = survey_peers(q, &any, (struct conditions){.live = false}, out);
+    if (out->n_candidates > 0) {
+        shuffle_candidates(q, &s, out);
+        decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
+    } else if (not_local && s.served) {
+        refuse(out, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT);
+    } else if (not_local && !synced) {
+        refuse(out, ROUTE_ROW_NOT_SYNCED, STATUS_SYNCING);
+    } else if (not_local && somebody_may(q->served, what->group, what->version)) {
+        refuse(out, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN);
+    }
+    return out->action != ROUTE_LOCAL;
+}
+
 /*
  * A document of OpenAPI. Who has the index has the hashes of whose documents it names, and gets these: a server with
  * another hash would answer with its own URL, and behind a load balancer that could go on for ever.
  */
 static bool decide_schemas(const struct route_query *q, struct route *out)
 {
-    const struct schema_index *local = served_local_schemas(q->served);
-    struct subject what;
+    struct subject what, any;
     struct survey s;
 
     if (!q->get_or_head || q->rerouted || !names_schemas(q->info, &what))
         return false;
+    any = what;
+    any.hash = SLICE_NONE;
     if (is_away(q)) {
-        s = survey_peers(q, &(struct subject){.schemas = true, .schema = what.schema},
-                         (struct conditions){.live = true}, out);
-        if (out->n_candidates == 0)
-            return false;
+        s = survey_peers(q, &any, (struct conditions){.live = true}, out);
         put_in_order(q, &s, out);
-        fail_over(q, out);
-        return true;
+        if (out->n_candidates > 0) {
+            fail_over(q, out);
+            return true;
+        }
     }
-    if (q->local_denied)
-        local = NULL;
-    if (what.schema.n == 0 || (local == NULL && !q->local_denied) || has_schema(local, &what) ||
+    if (what.schema.n == 0 || is_own_schema(q, &what) ||
         (what.version.n > 0 && served_excluded(q->served, what.group, what.version)))
         return false;
-    s = survey_peers(q, &what, (struct conditions){.live = false}, out);
-    what.hash = SLICE_NONE;
-    if (out->n_candidates == 0 && !has_schema(local, &what))
-        s = survey_peers(q, &what, (struct conditions){.live = false}, out);
-    if (out->n_candidates == 0)
-        return false;
-    shuffle_candidates(q, &s, out);
-    decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
-    return true;
+    return decide_schema_elsewhere(q, &what, out);
 }
 
 static void decide_non_resource(const struct route_query *q, struct route *out)

@@ -74,6 +74,51 @@ static void replaced(void)
     world_end(&w);
 }
 
+/* Until its index has been read the one of before says which paths there are. */
+static void replaced_unread(void)
+{
+    struct world w;
+    struct kube_server *b = two(&w, "A", "B");
+    const struct served_peer *p;
+
+    kube_stop(b, true);
+    kube_forbid(b, "/openapi/v3", 0);
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 5000);
+    p = world_peer_of(&w, b);
+    ok(p->discovery_known && p->schemas == NULL && schema_index_count(p->last_schemas) > 0,
+       "not known, and not forgotten");
+    ok(!p->schemas_pending, "nobody waits for it: there is something to be said");
+    kube_forbid(b, NULL, 0);
+    sim_run_ms(w.loop, 2 * INTERVAL_MS);
+    p = world_peer_of(&w, b);
+    ok(p->schemas != NULL && p->last_schemas == p->schemas, "until it is read");
+    world_end(&w);
+}
+
+/* At the start the first index of each is waited for, not for long. */
+static void waited_for(void)
+{
+    char reason[200] = "";
+    struct kube_server *b;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    kube_set_schemas(w.local, "A");
+    kube_set_schemas(b, "B");
+    kube_forbid(b, "/openapi/v3", 0);
+    world_start(&w);
+    sim_run_ms(w.loop, SCHEMAS_EXPECTED_MS / 2);
+    ok(!cluster_peers_synced(w.cluster, reason, sizeof(reason)) && strstr(reason, "schemas") != NULL, "not ready: %s",
+       reason);
+    ok(world_peer_of(&w, b)->schemas_pending, "they are expected");
+    sim_run_ms(w.loop, SCHEMAS_EXPECTED_MS);
+    ok(cluster_peers_synced(w.cluster, reason, sizeof(reason)) && !world_peer_of(&w, b)->schemas_pending,
+       "who does not answer is not waited for");
+    world_end(&w);
+}
+
 /* Half of an answer is none. */
 static void without_version(void)
 {
@@ -211,6 +256,8 @@ int main(void)
     differ();
     untagged();
     replaced();
+    replaced_unread();
+    waited_for();
     without_version();
     large();
     return tap_end();

@@ -573,6 +573,7 @@ static void denied_schema(bool peer_has_it)
     world_init(&w, 1);
     w.local_schemas = INDEX;
     w.peer_schemas = peer_has_it ? INDEX : NULL;
+    w.peers_without_jobs = peer_has_it ? 0 : 1;
     world_start(&w);
     c = client(&w);
     say(c, "GET " SCHEMA "?hash=1 HTTP/1.1\r\nHost: k\r\n\r\n");

@@ -334,7 +334,7 @@ static const struct query {
     {"GET", "/openapi/v2",                                   "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/openapi/resource.k8s.io/v1",                   "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/healthz",                                      "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
-    {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3/apis/resource.k8s.io/v1",           "dssnPPaPuuuPPnnP", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "//apis/resource.k8s.io/v1/deviceclasses",       "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"OPTIONS", "*",                                         "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"}};
 
@@ -362,7 +362,7 @@ static const struct query failed_over[] = {
     {"GET", "/apis/apps/v1",                                 "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/openapi/v3",                                   "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/openapi/v2",                                   "dFnnFFnFFnFFFFFn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
-    {"GET", "/openapi/v3/apis/apps/v1",                      "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3/apis/apps/v1",                      "dFnnFFnFFnnFFFFn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
 };
 /* clang-format on */
 

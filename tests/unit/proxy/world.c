@@ -241,7 +241,8 @@ void world_know(struct world *w)
     static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
     struct disco *local = make_disco(w->local_has_jobs), *other = make_disco(true), *lacking = make_disco(false);
     bool by_peers = w->peers_without_jobs < w->n_peers;
-    struct schema_index *others = schemas(w, w->peer_schemas);
+    struct schema_index *others = schemas(w, w->peer_schemas), *before = schemas(w, w->last_schemas);
+    struct served_gv jobs = {SLICE_LIT("batch"), SLICE_LIT("v1")};
     struct served_peer peers[WORLD_PEERS];
     struct served_document merged[SERVED_SHAPES] = {{.body = SLICE_NONE}};
     char *storage[SERVED_SHAPES * 3] = {NULL};
@@ -261,7 +262,9 @@ void world_know(struct world *w)
                               .excluded = &(struct slice){"batch/v1", 8},
                               .n_excluded = w->jobs_excluded || w->jobs_aggregated,
                               .aggregated = &(struct slice){"batch/v1", 8},
-                              .n_aggregated = w->jobs_aggregated};
+                              .n_aggregated = w->jobs_aggregated,
+                              .undiscovered = &jobs,
+                              .n_undiscovered = w->jobs_undiscovered};
 
     for (size_t i = 0; i < w->n_peers; i++)
         peers[i] = (struct served_peer){.id = ids[i],
@@ -271,6 +274,8 @@ void world_know(struct world *w)
                                         .pending = w->peers_pending,
                                         .disco = i < w->peers_without_jobs ? lacking : other,
                                         .schemas = others,
+                                        .last_schemas = before,
+                                        .schemas_pending = w->schemas_pending,
                                         .release = w->peer_release,
                                         .origin = w->peers[i].origin};
     for (size_t i = 0; i < (w->has_protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES); i++) {
@@ -292,6 +297,7 @@ void world_know(struct world *w)
     disco_unref(lacking);
     schema_index_unref(in.local_schemas);
     schema_index_unref(others);
+    schema_index_unref(before);
     if (w->cluster->served == NULL)
         tap_bail("no memory");
 }

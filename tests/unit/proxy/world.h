@@ -64,6 +64,9 @@ struct world {
     const char *document;      /* the merged one; NULL: world_document() */
     bool document_is_long;     /* when it is laid out */
     const char *local_schemas, *peer_schemas; /* what /openapi/v3 said; NULL: not known */
+    const char *last_schemas;                 /* each peer's, of an earlier process; NULL: none */
+    bool schemas_pending;                     /* each peer's are about to be read */
+    bool jobs_undiscovered;                   /* a stored APIService names batch/v1, and of somebody nothing is known */
     struct quota *schemas_quota;              /* to which these are charged; NULL: nobody counts */
     const char *peer_host;                    /* of each peer; NULL: its ID */
     uint64_t local_release, peer_release;     /* of Kubernetes, each peer's; 0: not known */

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schemas of servers whose index is not known: neither they nor their paths are "not found". */
+#include <stdio.h>
+
+#include "unit/proxy/world.h"
+
+#define SPEC(path, hash) "\"" path "\":{\"serverRelativeURL\":\"/openapi/v3/" path hash "\"}"
+#define OWN "{\"paths\":{" SPEC("api/v1", "?hash=A1") "}}"
+#define JOBS_SCHEMA "/openapi/v3/apis/batch/v1"
+#define GET(path) "GET " path " HTTP/1.1\r\nHost: k\r\n\r\n"
+#define NOT_FOUND "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nlost"
+#define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+static struct side *start(struct world *w)
+{
+    w->local_schemas = OWN;
+    world_start(w);
+    return client(w);
+}
+
+/* The index, as the client gets it. */
+static struct side *index_of(struct world *w, struct side *c)
+{
+    char answer[300];
+
+    buf_reset(&c->got);
+    say(c, GET("/openapi/v3"));
+    (void)has(conn(&w->local, 0), "\r\n\r\n");
+    (void)snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n" OWN, strlen(OWN));
+    say(conn(&w->local, 0), answer);
+    (void)has(c, "}}}");
+    return c;
+}
+
+static void refused(struct world *w, struct side *c, const char *request, const char *what)
+{
+    buf_reset(&c->got);
+    say(c, request);
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: ") && w->local.n_conns == 0, "%s", what);
+}
+
+static void about_to_be_read(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.schemas_pending = true;
+    c = start(&w);
+    refused(&w, c, GET("/openapi/v3"), "there is no index without what comes any moment");
+    world_close(&w);
+    world_init(&w, 1);
+    w.unread_leases = true;
+    c = start(&w);
+    refused(&w, c, GET("/openapi/v3"), "nor before it is known who there is");
+    refused(&w, c, GET("/openapi/v3/apis/nobody.io/v1"), "nor is a schema not found then");
+    world_close(&w);
+}
+
+/* Its index is not known: its discovery says that there is a schema. */
+static void of_who_lists_it(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.last_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "?hash=B1") "}}";
+    c = start(&w);
+    ok(got(index_of(&w, c), SPEC("apis/batch/v1", "?hash=B1")), "the index has what its last process had");
+    say(c, GET(JOBS_SCHEMA "?hash=B1"));
+    ok(has(conn(&w.peers[0], 0), "GET " JOBS_SCHEMA "?hash=B1"), "a schema is asked of who lists the version");
+    say(conn(&w.peers[0], 0), OK_ANSWER);
+    ok(has(c, "\r\n\r\nok"), "who has it");
+    w.local_state = READINESS_UNREACHABLE;
+    w.fails_over = true;
+    buf_reset(&conn(&w.peers[0], 0)->got);
+    say(c, GET(JOBS_SCHEMA));
+    ok(has(conn(&w.peers[0], 0), "GET " JOBS_SCHEMA), "also while the local server is away");
+    world_close(&w);
+}
+
+static void of_a_local_server_without_index(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.peer_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "?hash=B1") "}}";
+    world_start(&w);
+    c = client(&w);
+    ok(got(index_of(&w, c), SPEC("apis/batch/v1", "?hash=B1")), "what it answers is completed");
+    buf_reset(&conn(&w.local, 0)->got);
+    say(c, GET("/openapi/v3/apis/nobody.io/v1"));
+    ok(has(conn(&w.local, 0), "nobody.io"), "what nobody has is asked of it");
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "lost"), "who says so");
+    world_close(&w);
+}
+
+/* Of somebody nothing was ever read, and a stored APIService names what may be his. */
+static void of_nobody_known(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.jobs_undiscovered = true;
+    w.peers_without_jobs = 1;
+    c = start(&w);
+    refused(&w, c, GET(JOBS_SCHEMA), "its schema is not \"not found\"");
+    ok(got(index_of(&w, c), SPEC("apis/batch/v1", "")), "and the index has its path");
+    world_close(&w);
+}
+
+int main(void)
+{
+    about_to_be_read();
+    of_who_lists_it();
+    of_a_local_server_without_index();
+    of_nobody_known();
+    return tap_end();
+}
