@@ -19,8 +19,11 @@
 struct plane_opts {
     bool server_http2, peer_hop;
     size_t room; /* of each direction of a connection */
+    bool say;    /* print the story */
+    /* Of the proxy's configuration: */
     uint64_t request_timeout_ms;
-    bool say; /* print the story */
+    bool legacy_discovery, newest, goaways;
+    bool asks_always; /* nobody's permission to read discovery is remembered */
 };
 
 struct plane {
@@ -30,7 +33,9 @@ struct plane {
     struct metrics *metrics;
     struct back *back;
     struct front *front;
-    struct proxy *proxy;
+    struct proxy *proxy; /* NULL: killed */
+    bool draining;       /* nobody listens any more */
+    bool ends_watches;   /* it has ended some: what those have of their answers is all they get */
     struct cluster *cluster;
     struct tls_ctx *tls[3];
     struct origin *origins[2];
@@ -43,11 +48,19 @@ struct plane {
     size_t n_connections;
 };
 
-/* Once in a process; the snapshot of the cluster is the same for all. */
+/* Once in a process; what the servers serve is the same for all. */
 void plane_prepare(void);
 void plane_unprepare(void);
 /* `p` is all zero, or one that was closed. */
 void plane_open(struct plane *p, const struct plane_opts *o);
+/* With another configuration, that of p->opts as it is now; not if there is no memory for it. */
+void plane_reload(struct plane *p);
+/* Some of its oldest watches and tunnels. */
+void plane_end_watches(struct plane *p, size_t n);
+/* It is to stop: what is under way gets its answer. */
+void plane_drain(struct plane *p);
+/* It stops now: nothing of it is left, and only plane_close() may follow. */
+void plane_kill(struct plane *p);
 /* Ends all, and checks that nothing is left. */
 void plane_close(struct plane *p);
 /*

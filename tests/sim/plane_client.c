@@ -30,7 +30,7 @@ struct client *client_new(struct plane *p, enum plane_cert cert, bool http2, uin
     static const char *const ips[] = {"10.1.0.1", "10.1.0.2"};
     struct client *c = &p->clients[p->n_clients];
 
-    if (p->n_clients == PLANE_CLIENTS)
+    if (p->n_clients == PLANE_CLIENTS || p->draining)
         return NULL;
     p->n_clients++;
     c->plane = p;

@@ -87,7 +87,7 @@ struct connection {
 
 /* ---- clients ---- */
 
-/* NULL when there are enough of them. A window of UINT32_MAX: as in the RFC. */
+/* NULL when there are enough of them, or nobody listens. A window of UINT32_MAX: as in the RFC. */
 struct client *client_new(struct plane *p, enum plane_cert cert, bool http2, uint32_t window);
 /* Queues a request; NULL when there are enough. `body`: bytes of it, for writes. */
 struct ask *client_ask(struct client *c, enum plane_target to, bool token, bool remote, size_t body);

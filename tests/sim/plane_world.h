@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the data plane (plane.h) knows of the cluster: stands in for src/cluster. There are two servers, the local one
+ * with pods, and a peer that has the jobs of batch/v1 as well.
+ */
+#ifndef MVPROXY_TESTS_SIM_PLANE_WORLD_H
+#define MVPROXY_TESTS_SIM_PLANE_WORLD_H
+
+#include "cluster/readiness.h"
+#include "sim/plane.h"
+
+/* What is other than it was in the beginning. */
+enum plane_snapshot_bit {
+    SNAPSHOT_REPLACED = 1 << 0, /* the peer has another ID, of the same address */
+    SNAPSHOT_RENAMED = 1 << 1,
+    SNAPSHOT_LAPSED = 1 << 2,
+    SNAPSHOT_DRAINED = 1 << 3,
+    SNAPSHOT_SILENT = 1 << 4,
+    SNAPSHOT_UNDISCOVERED = 1 << 5,
+    SNAPSHOT_EXPECTED = 1 << 6, /* and its discovery will be there in a moment */
+    SNAPSHOT_ALONE = 1 << 7,    /* there is no peer */
+    SNAPSHOT_LOCAL_UNKNOWN = 1 << 8,
+    SNAPSHOT_LOCAL_ALL = 1 << 9, /* the local server has what the peer has */
+    SNAPSHOT_UNSYNCED = 1 << 10,
+    SNAPSHOT_UNMERGED = 1 << 11,
+    SNAPSHOT_BITS = 12
+};
+/* Whoever asks from here on sees another snapshot; not if there is no memory for it. */
+void plane_snapshot(struct plane *p, unsigned bits);
+
+/* What is known of the local server, whatever it does. */
+struct plane_local {
+    enum readiness_state state; /* READY: it is, if it can be reached */
+    bool loading, unread, no_failover;
+};
+void plane_local(struct plane *p, const struct plane_local *l);
+
+/* For plane.c, in this order. The snapshot goes before the origins, the rest when the loop has come to rest. */
+void plane_world_open(struct plane *p);
+bool plane_world_is_waited_for(const struct plane *p);
+void plane_world_forget(struct plane *p);
+void plane_world_close(struct plane *p);
+
+#endif
