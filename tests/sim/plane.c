@@ -318,7 +318,8 @@ struct ask *plane_ask_by_number(struct plane *p, struct slice text)
 
 bool plane_refused_here(const struct ask *a)
 {
-    return a->cert == CERT_FRONT_PROXY && !a->remote && !a->token;
+    /* A peer's request with its mark is anonymous without a name. */
+    return a->cert == CERT_FRONT_PROXY && !a->remote && !a->token && (a->special & ASK_REROUTED) == 0;
 }
 
 const char *plane_user(const struct ask *a)

@@ -6,6 +6,7 @@
  *
  *   - a request reaches a server with the identity that its client proved, over a connection of the right kind
  *   - nobody gets a byte of another's request or answer
+ *   - an answer that a server has broken off does not look whole, nor does a request
  *   - a write that a server may have carried out is not sent again
  *
  * What does not hold ends the process with a message, after the story so far.

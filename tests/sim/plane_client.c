@@ -17,6 +17,15 @@ static const struct {
     [TO_WATCH] = {"GET", "/api/v1/namespaces/d/pods?watch=1&"},
     [TO_EXEC] = {"GET", "/api/v1/namespaces/d/pods/x/exec?"},
     [TO_APIS] = {"GET", "/apis?"},
+    [TO_PRETTY] = {"GET", "/apis?pretty=1&"},
+    [TO_GROUPS] = {"GET", "/apis?"},
+    [TO_GROUP] = {"GET", "/apis/batch?"},
+    [TO_RESOURCES] = {"GET", "/apis/batch/v1?"},
+    [TO_SCHEMAS] = {"GET", "/openapi/v3?"},
+    [TO_WATCH_PEER] = {"GET", "/apis/batch/v1/namespaces/d/jobs?watch=1&"},
+    [TO_LOG] = {"GET", "/api/v1/namespaces/d/pods/x/log?follow=true&"},
+    [TO_NOBODY] = {"GET", "/apis/nobody/v1/namespaces/d/things?"},
+    [TO_READYZ] = {"GET", "/readyz?"},
 };
 #define ACCEPT "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -50,17 +59,36 @@ struct client *client_new(struct plane *p, enum plane_cert cert, bool http2, uin
 
 /* ---- asking ---- */
 
+/* What both protocols say in the same words. */
+static void say_fields(const struct client *c, const struct ask *a, struct bytes *out)
+{
+    char token[32];
+
+    (void)snprintf(token, sizeof(token), "Bearer token-%u", plane_token(a));
+    if (a->token)
+        head_field(out, c->http2, "authorization", token);
+    if (a->remote)
+        head_field(out, c->http2, "x-remote-user", a->user);
+    if (a->to == TO_APIS || a->to == TO_PRETTY)
+        head_field(out, c->http2, "accept", ACCEPT);
+    if (a->special & ASK_GZIP)
+        head_field(out, c->http2, "accept-encoding", "gzip");
+    if (a->special & ASK_EXPECT && a->body > 0)
+        head_field(out, c->http2, "expect", "100-continue");
+    if (a->special & ASK_REROUTED)
+        head_field(out, c->http2, "x-kubernetes-apiserver-rerouted", "true");
+    if (a->special & ASK_IF_READY)
+        head_field(out, c->http2, "x-mvproxy-if-ready", "true");
+    if (a->special & ASK_MAY_DENY)
+        head_field(out, c->http2, "x-mvproxy-may-deny", "true");
+}
+
 static void ask_http1(struct client *c, const struct ask *a, const char *target)
 {
     bytes_say(&c->out, "%s %s HTTP/1.1\r\nHost: api\r\n", targets[a->to].method, target);
-    if (a->token)
-        bytes_say(&c->out, "Authorization: Bearer token-%u\r\n", plane_token(a));
-    if (a->remote)
-        bytes_say(&c->out, "X-Remote-User: %s\r\n", a->user);
+    say_fields(c, a, &c->out);
     if (a->to == TO_EXEC)
         bytes_say(&c->out, "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n");
-    if (a->to == TO_APIS)
-        bytes_say(&c->out, "Accept: " ACCEPT "\r\n");
     if (a->body == 0) {
         bytes_say(&c->out, "\r\n");
     } else if (a->k % 2 == 0) {
@@ -88,16 +116,10 @@ static void ask_http2(struct client *c, const struct ask *a, const char *target)
     block_field(&block, ":scheme", SLICE_LIT("https"));
     block_field(&block, ":authority", SLICE_LIT("api"));
     block_field(&block, ":path", slice_str(target));
-    (void)snprintf(text, sizeof(text), "Bearer token-%u", plane_token(a));
-    if (a->token)
-        block_field(&block, "authorization", slice_str(text));
-    if (a->remote)
-        block_field(&block, "x-remote-user", slice_str(a->user));
+    say_fields(c, a, &block);
     (void)snprintf(text, sizeof(text), "%zu", a->body);
     if (a->body > 0 && a->k % 8 != 1)
         block_field(&block, "content-length", slice_str(text));
-    if (a->to == TO_APIS)
-        block_field(&block, "accept", SLICE_LIT(ACCEPT));
     frame_add(&c->out, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | (a->body == 0 ? NGHTTP2_FLAG_END_STREAM : 0), id,
               slice_of(block.p, block.n));
     bytes_pattern(&body, a->k, 0, a->body);
@@ -109,6 +131,22 @@ static void ask_http2(struct client *c, const struct ask *a, const char *target)
     bytes_free(&body);
 }
 
+static bool takes_a_body(const struct ask *a)
+{
+    switch (a->to) {
+    case TO_WRITE:
+    case TO_WRITE_PEER:
+    case TO_WATCH:
+    case TO_WATCH_PEER:
+    case TO_LOG:
+        return true;
+    case TO_EXEC:
+        return false;
+    default:
+        return (a->special & ASK_BODY) != 0;
+    }
+}
+
 struct ask *client_ask(struct client *c, enum plane_target to, bool token, bool remote, size_t body)
 {
     struct plane *p = c->plane;
@@ -117,12 +155,13 @@ struct ask *client_ask(struct client *c, enum plane_target to, bool token, bool 
 
     if (c->sock == NULL || p->n_asks == PLANE_ASKS || c->n_asks == PLANE_ASKS)
         return NULL;
-    *a = (struct ask){.k = (unsigned)p->n_asks++, .to = to, .token = token, .remote = remote, .cert = c->cert};
+    *a = (struct ask){
+        .k = (unsigned)p->n_asks++, .to = to, .token = token, .remote = remote, .cert = c->cert, .special = c->special};
     (void)snprintf(a->user, sizeof(a->user), "remote-%u", a->k);
-    a->body = to == TO_WRITE || to == TO_WRITE_PEER || to == TO_WATCH ? body : 0;
+    a->body = takes_a_body(a) ? body : 0;
     (void)snprintf(target, sizeof(target), "%sk=%u", targets[to].target, a->k);
-    plane_say(p, "client %zu asks %u: %s %s%s%s, body of %zu", number_of(c), a->k, targets[to].method, target,
-              token ? ", token" : "", remote ? ", X-Remote-User" : "", a->body);
+    plane_say(p, "client %zu asks %u: %s %s%s%s, body of %zu, special %#x", number_of(c), a->k, targets[to].method,
+              target, token ? ", token" : "", remote ? ", X-Remote-User" : "", a->body, a->special);
     if (c->http2)
         ask_http2(c, a, target);
     else
@@ -201,16 +240,33 @@ bool client_over(const struct client *c)
     return true;
 }
 
-/* The head of an answer to asks[i]; `number` is what the server says whose it is, if it is a server's. */
-static void check_head(struct client *c, size_t i, uint64_t status, struct slice number)
+/* What a server says of its answer; n 0 where nothing is said. */
+struct said {
+    uint64_t status;
+    struct slice number; /* whose it is */
+    struct slice form, bytes, etag;
+};
+
+/* The head of an answer to asks[i]. */
+static void check_head(struct client *c, size_t i, const struct said *said)
 {
     const struct ask *a = c->asks[i];
+    struct slice number = said->number;
+    uint64_t status = said->status, form = FORM_PATTERN, due = 0;
 
     if (a == NULL)
         return;
-    plane_say(c->plane, "client %zu is answered %u: %llu%s", number_of(c), a->k, (unsigned long long)status,
-              number.n > 0 ? " by a server" : "");
     c->theirs[i] = number.n > 0;
+    /* Of one that is completed the proxy replaces the tag. */
+    c->completed[i] = status == 200 && form_of_target(a->to) != FORM_PATTERN && !slice_eq(said->etag, SLICE_LIT(TAG));
+    if (number.n > 0 && (!slice_u64(said->form, &form) || form >= PLANE_FORMS || !slice_u64(said->bytes, &due)))
+        plane_fail(c->plane, "client %zu got an odd head for %u", number_of(c), a->k);
+    c->form[i] = (enum plane_form)form;
+    c->due[i] = status == 204 || status == 304 ? 0 : (size_t)due;
+    plane_say(c->plane, "client %zu is answered %u: %llu%s", number_of(c), a->k, (unsigned long long)status,
+              number.n == 0     ? ""
+              : c->completed[i] ? " by a server and completed"
+                                : " by a server");
     if (number.n > 0 && plane_ask_by_number(c->plane, number) != a)
         plane_fail(c->plane, "client %zu got the answer to %.*s for %u", number_of(c), (int)number.n, number.p, a->k);
     if (status == 200 && plane_refused_here(a))
@@ -219,9 +275,26 @@ static void check_head(struct client *c, size_t i, uint64_t status, struct slice
 
 static void check_body(struct client *c, size_t i, struct slice data)
 {
-    if (c->asks[i] != NULL && c->theirs[i] && !c->asks[i]->rubbish && !pattern_holds(data, c->asks[i]->k, c->got[i]))
-        plane_fail(c->plane, "client %zu got others' bytes in the answer to %u", number_of(c), c->asks[i]->k);
+    const struct ask *a = c->asks[i];
+
+    if (a != NULL && c->theirs[i] && !a->rubbish &&
+        !(c->completed[i] ? form_holds_completed(data, form_of_target(a->to), c->got[i])
+                          : form_holds(data, c->form[i], a->k, c->got[i])))
+        plane_fail(c->plane, "client %zu got others' bytes in the answer to %u", number_of(c), a->k);
     c->got[i] += data.n;
+}
+
+/* Its orderly end: what a server broke off must not look whole, unless we may have ended it ourselves. */
+static void check_end(struct client *c, size_t i)
+{
+    const struct ask *a = c->asks[i];
+    bool known = a != NULL && c->theirs[i] && !a->rubbish && !c->completed[i] &&
+                 !(c->plane->ends_watches && target_is_watch(a->to));
+
+    c->ended[i] = true;
+    if (known && c->got[i] != c->due[i])
+        plane_fail(c->plane, "client %zu got %zu of %zu bytes of the answer to %u", number_of(c), c->got[i], c->due[i],
+                   a->k);
 }
 
 static void drop(struct client *c, size_t n)
@@ -242,7 +315,7 @@ static struct slice field_of(struct slice head, const char *name)
 
 static void end_http1(struct client *c)
 {
-    c->ended[c->n_answered++] = true;
+    check_end(c, c->n_answered++);
     c->in_body = false;
 }
 
@@ -250,28 +323,32 @@ static bool read_head1(struct client *c)
 {
     size_t n = bytes_past(&c->in, "\r\n\r\n"), i = c->n_answered;
     struct slice head = slice_of(c->in.p, n), length;
-    uint64_t status;
+    struct said said;
 
     if (n == 0)
         return false;
-    if (n < 12 || !slice_u64(slice_of(head.p + 9, 3), &status))
+    if (n < 12 || !slice_u64(slice_of(head.p + 9, 3), &said.status))
         plane_fail(c->plane, "client %zu got no answer, but %.*s", number_of(c), (int)n, head.p);
-    if (status == 100) {
+    if (said.status == 100) {
         drop(c, n);
         return true;
     }
     if (i == c->n_asks) { /* a complaint about what was no request yet */
-        if (status < 400)
+        if (said.status < 400)
             plane_fail(c->plane, "client %zu got an answer that nobody asked for", number_of(c));
         c->spoiled = true;
         drop(c, c->in.n);
         return false;
     }
-    check_head(c, i, status, field_of(head, "X-K"));
+    said.number = field_of(head, "X-K");
+    said.form = field_of(head, "X-Form");
+    said.bytes = field_of(head, "X-Bytes");
+    said.etag = field_of(head, "Etag");
+    check_head(c, i, &said);
     length = field_of(head, "Content-Length");
     c->chunked = field_of(head, "Transfer-Encoding").n > 0;
-    c->tunnel = status == 101;
-    c->in_body = status != 101 && status != 204 && status != 304;
+    c->tunnel = said.status == 101;
+    c->in_body = said.status != 101 && said.status != 204 && said.status != 304;
     c->left = c->chunked ? 0 : UINT64_MAX;
     if (length.n > 0 && !slice_u64(length, &c->left))
         plane_fail(c->plane, "client %zu got an odd Content-Length", number_of(c));
@@ -330,11 +407,17 @@ static void read_http1(struct client *c)
             drop(c, c->in.n);
 }
 
+static void copy_if(const nghttp2_nv *nv, const char *name, char *to, size_t room)
+{
+    if (nv->namelen == strlen(name) && memcmp(nv->name, name, nv->namelen) == 0)
+        (void)snprintf(to, room, "%.*s", (int)nv->valuelen, (const char *)nv->value);
+}
+
 static void read_head2(struct client *c, const struct frame *f, size_t i)
 {
     struct slice rest = f->payload;
-    char number[16] = "";
-    uint64_t status = 0;
+    char status[16] = "", number[16] = "", form[16] = "", bytes[16] = "", etag[16] = "";
+    struct said said = {.status = 0};
     int flags = 0;
     nghttp2_nv nv;
 
@@ -346,14 +429,20 @@ static void read_head2(struct client *c, const struct frame *f, size_t i)
         rest = slice_from(rest, (size_t)n);
         if ((flags & NGHTTP2_HD_INFLATE_EMIT) == 0)
             continue;
-        if (nv.namelen == 7 && memcmp(nv.name, ":status", 7) == 0)
-            (void)slice_u64(slice_of((const char *)nv.value, nv.valuelen), &status);
-        if (nv.namelen == 3 && memcmp(nv.name, "x-k", 3) == 0)
-            (void)snprintf(number, sizeof(number), "%.*s", (int)nv.valuelen, (const char *)nv.value);
+        copy_if(&nv, ":status", status, sizeof(status));
+        copy_if(&nv, "x-k", number, sizeof(number));
+        copy_if(&nv, "x-form", form, sizeof(form));
+        copy_if(&nv, "x-bytes", bytes, sizeof(bytes));
+        copy_if(&nv, "etag", etag, sizeof(etag));
     }
     nghttp2_hd_inflate_end_headers(c->inflater);
-    if (status >= 200)
-        check_head(c, i, status, slice_str(number));
+    (void)slice_u64(slice_str(status), &said.status);
+    said.number = slice_str(number);
+    said.form = slice_str(form);
+    said.bytes = slice_str(bytes);
+    said.etag = slice_str(etag);
+    if (said.status >= 200)
+        check_head(c, i, &said);
 }
 
 static void take_frame(struct client *c, const struct frame *f)
@@ -403,7 +492,7 @@ static void take_frame(struct client *c, const struct frame *f)
     }
     if (of_stream && (f->type == NGHTTP2_HEADERS || f->type == NGHTTP2_DATA) &&
         (f->flags & NGHTTP2_FLAG_END_STREAM) != 0)
-        c->ended[i] = true;
+        check_end(c, i);
 }
 
 void client_read(struct client *c, size_t most)

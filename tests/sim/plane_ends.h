@@ -6,23 +6,12 @@
 #ifndef MVPROXY_TESTS_SIM_PLANE_ENDS_H
 #define MVPROXY_TESTS_SIM_PLANE_ENDS_H
 
-#include "sim/sim_bytes.h"
+#include "sim/plane_form.h"
 #include "sim/sim_net.h"
 
 enum { PLANE_ASKS = 256, PLANE_CLIENTS = 16, PLANE_CONNECTIONS = 256 };
 
 enum plane_cert { CERT_NONE, CERT_ALICE, CERT_BOB, CERT_FRONT_PROXY, CERTS };
-
-enum plane_target {
-    TO_LOCAL, /* GET a list that the local server has */
-    TO_PEER,  /* one that only the peer has */
-    TO_WRITE, /* POST to the local server */
-    TO_WRITE_PEER,
-    TO_WATCH,
-    TO_EXEC, /* HTTP/1.1: an upgrade */
-    TO_APIS, /* the merged document, which the local server must allow */
-    PLANE_TARGETS
-};
 
 /* One request of a client's, for all who deal with it. */
 struct ask {
@@ -30,10 +19,11 @@ struct ask {
     enum plane_target to;
     bool token, remote; /* Authorization; X-Remote-User, which only a front proxy may say */
     enum plane_cert cert;
-    size_t body;     /* bytes of it */
-    bool maybe_done; /* a write that some server has read and not refused */
-    bool rubbish;    /* a server mixed something into its answer */
-    char user[16];   /* of X-Remote-User */
+    unsigned special; /* enum ask_bit */
+    size_t body;      /* bytes of it */
+    bool maybe_done;  /* a write that some server has read and not refused */
+    bool rubbish;     /* a server mixed something into its answer */
+    char user[16];    /* of X-Remote-User */
 };
 
 struct plane;
@@ -43,6 +33,7 @@ struct client {
     struct sim_sock *sock; /* NULL: closed by its own will */
     enum plane_cert cert;
     bool http2, spoiled; /* what it sent breaks the protocol, or itself: nothing is promised to it */
+    unsigned special;    /* enum ask_bit, of what is asked from here on */
     struct bytes out, in;
     struct ask *asks[PLANE_ASKS]; /* [i] is HTTP/2's stream 2 * i + 1; NULL: reset */
     size_t n_asks;
@@ -52,8 +43,11 @@ struct client {
     uint64_t left;
     /* of each answer's body */
     size_t got[PLANE_ASKS];
+    size_t due[PLANE_ASKS]; /* as the server says */
     bool ended[PLANE_ASKS];
-    bool theirs[PLANE_ASKS]; /* a server's answer: the body is a pattern */
+    bool theirs[PLANE_ASKS];          /* a server's answer */
+    bool completed[PLANE_ASKS];       /* by the proxy */
+    enum plane_form form[PLANE_ASKS]; /* as the server says */
     void *inflater;
 };
 
@@ -66,6 +60,7 @@ struct served_ask {
     enum answering state;
     bool body_ended, refused, upgrade;
     bool chunked, answer_chunked;
+    enum plane_form form; /* of the answer */
     uint64_t body_left, answer_left;
     size_t got, sent;
 };
@@ -75,7 +70,9 @@ struct connection {
     struct sim_host *host;
     struct sim_sock *sock;
     bool with_cert, http2;
-    bool hop; /* this server was an mvproxy then */
+    bool hop;                  /* this server was an mvproxy then */
+    unsigned odd;              /* enum answer_bit, of answers from here on */
+    enum plane_form denies_by; /* of those that are not 200 */
     struct bytes out, in;
     struct served_ask asks[PLANE_ASKS];
     size_t n_asks;

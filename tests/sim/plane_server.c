@@ -320,31 +320,63 @@ static bool may_answer(const struct connection *c, size_t i)
     return c->sock != NULL && i < c->n_asks && c->asks[i].state != ANSWERED && (c->http2 || i == c->n_asks - 1);
 }
 
+/* Which body it is, and how long. */
+static void choose_body(const struct connection *c, struct served_ask *s, unsigned status)
+{
+    enum plane_form document = s->ask == NULL || c->odd & ANSWER_RAW ? FORM_PATTERN : form_of_target(s->ask->to);
+    bool none = (status == 204 || status == 304) && !(c->odd & ANSWER_BEYOND);
+
+    s->form = s->ask == NULL || none ? FORM_EMPTY : status == 200 ? document : c->denies_by;
+    s->answer_left = form_text(s->form).n;
+    if (s->form == FORM_PATTERN && status == 200)
+        s->answer_left = 4 + s->ask->k * 37 % ANSWER_MOST;
+}
+
+/* What both protocols say in the same words. */
+static void say_fields(const struct connection *c, const struct served_ask *s, bool denied, struct bytes *out)
+{
+    char text[16];
+
+    if (s->ask != NULL) {
+        (void)snprintf(text, sizeof(text), "%u", s->ask->k);
+        head_field(out, c->http2, "x-k", text);
+        (void)snprintf(text, sizeof(text), "%u", s->form);
+        head_field(out, c->http2, "x-form", text);
+        (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)s->answer_left);
+        head_field(out, c->http2, "x-bytes", text);
+    }
+    head_field(out, c->http2, "content-type",
+               denied && c->odd & ANSWER_TEXT ? "text/plain; charset=utf-8" : "application/json");
+    head_field(out, c->http2, "etag", TAG);
+    if (denied && c->odd & ANSWER_TRY_ANOTHER)
+        head_field(out, c->http2, "x-mvproxy-try-another", "true");
+    if (denied && c->odd & ANSWER_UNSERVED)
+        head_field(out, c->http2, "x-mvproxy-unserved", "true");
+    if (c->odd & ANSWER_HOP)
+        head_field(out, c->http2, "x-mvproxy-hop", "apiserver-b");
+    if (c->odd & ANSWER_GZIP)
+        head_field(out, c->http2, "content-encoding", "gzip");
+}
+
 static void give_head(struct connection *c, struct served_ask *s, unsigned status)
 {
     unsigned k = s->ask == NULL ? 0 : s->ask->k;
-    bool small = status != 200 || s->ask == NULL;
     struct bytes block = {0};
     char text[16];
 
-    s->answer_left = small ? 0 : 4 + k * 37 % ANSWER_MOST;
+    choose_body(c, s, status);
     s->state = ANSWERING;
-    s->answer_chunked = s->ask != NULL && (k % 3 == 0 || s->ask->to == TO_WATCH);
+    s->answer_chunked = s->ask != NULL && (k % 3 == 0 || target_is_watch(s->ask->to));
     if (c->http2) {
         (void)snprintf(text, sizeof(text), "%u", status);
         block_field(&block, ":status", slice_str(text));
-        (void)snprintf(text, sizeof(text), "%u", k);
-        if (s->ask != NULL)
-            block_field(&block, "x-k", slice_str(text));
-        block_field(&block, "content-type", SLICE_LIT("application/json"));
-        block_field(&block, "etag", SLICE_LIT("\"L\""));
+        say_fields(c, s, status != 200, &block);
         frame_add(&c->out, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, s->stream, slice_of(block.p, block.n));
         bytes_free(&block);
         return;
     }
-    bytes_say(&c->out, "HTTP/1.1 %u Status\r\nContent-Type: application/json\r\nEtag: \"L\"\r\n", status);
-    if (s->ask != NULL)
-        bytes_say(&c->out, "X-K: %u\r\n", k);
+    bytes_say(&c->out, "HTTP/1.1 %u Status\r\n", status);
+    say_fields(c, s, status != 200, &c->out);
     if (s->answer_chunked)
         bytes_say(&c->out, "Transfer-Encoding: chunked\r\n\r\n");
     else
@@ -355,7 +387,7 @@ static void give_body(struct connection *c, struct served_ask *s, size_t n)
 {
     struct bytes body = {0};
 
-    bytes_pattern(&body, s->ask == NULL ? 0 : s->ask->k, s->sent, n);
+    form_add(&body, s->form, s->ask == NULL ? 0 : s->ask->k, s->sent, n);
     if (c->http2) {
         frame_add(&c->out, NGHTTP2_DATA, 0, s->stream, slice_of(body.p, n));
     } else if (s->answer_chunked) {
@@ -372,11 +404,19 @@ static void give_body(struct connection *c, struct served_ask *s, size_t n)
 
 static void give_end(struct connection *c, struct served_ask *s)
 {
+    bool trailers = (c->odd & ANSWER_TRAILERS) != 0;
+    struct bytes block = {0};
+
     s->state = ANSWERED;
+    if (trailers)
+        head_field(&block, c->http2, "x-trailer", "t");
     if (c->http2)
-        frame_add(&c->out, NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, s->stream, SLICE_NONE);
+        frame_add(&c->out, trailers ? NGHTTP2_HEADERS : NGHTTP2_DATA,
+                  NGHTTP2_FLAG_END_STREAM | (trailers ? NGHTTP2_FLAG_END_HEADERS : 0), s->stream,
+                  slice_of(block.p, block.n));
     else if (s->answer_chunked)
-        bytes_say(&c->out, "0\r\n\r\n");
+        bytes_say(&c->out, "0\r\n%.*s\r\n", (int)block.n, block.p);
+    bytes_free(&block);
 }
 
 static void refuse(struct served_ask *s)

@@ -159,6 +159,14 @@ void block_field(struct bytes *block, const char *name, struct slice value)
     bytes_add(block, value);
 }
 
+void head_field(struct bytes *b, bool http2, const char *name, const char *value)
+{
+    if (http2)
+        block_field(b, name, slice_str(value));
+    else
+        bytes_say(b, "%s: %s\r\n", name, value);
+}
+
 bool frame_first(const struct bytes *b, struct frame *f, size_t *whole)
 {
     const unsigned char *p = (const unsigned char *)b->p;

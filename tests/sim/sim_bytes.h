@@ -38,6 +38,8 @@ void frame_setting(struct bytes *b, unsigned id, uint32_t value);
 void frame_goaway(struct bytes *b, uint32_t last, uint32_t code);
 /* One more field of a header block, never indexed nor compressed. */
 void block_field(struct bytes *block, const char *name, struct slice value);
+/* One more field of a head: of a block, or a line of HTTP/1.1. The name is to be in lower case. */
+void head_field(struct bytes *b, bool http2, const char *name, const char *value);
 /* The first frame, if all of it is there: bytes_drop() it then. */
 bool frame_first(const struct bytes *b, struct frame *f, size_t *whole);
 

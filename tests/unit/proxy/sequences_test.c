@@ -76,7 +76,7 @@ static void new_client(struct story *s)
 static void ask(struct story *s)
 {
     struct client *c = any_client(s);
-    enum plane_target to = (enum plane_target)below(s, PLANE_TARGETS);
+    enum plane_target to = (enum plane_target)below(s, PLANE_TARGETS_PLAIN);
     bool token = chance(s, 40), remote = chance(s, 50);
     size_t body = chance(s, 70) ? below(s, 600) : 0;
 
