@@ -12,7 +12,9 @@
 
 #include "base/state.h"
 #include "net/egress_proxy.h"
+#include "net/handshake_queue.h"
 #include "net/lifetime.h"
+#include "net/loop_internal.h"
 #include "net/relay.h"
 #include "net/resolver.h"
 #include "net/stream_internal.h"
@@ -65,7 +67,7 @@ struct dial {
     struct dial_address addresses[MAX_ADDRESSES];
     size_t n_addresses, next;
     char failure[512];
-    struct lifetime_work step_work;
+    struct handshake_step first; /* its turn to try the first address */
 };
 
 static void free_dial(void *arg)
@@ -83,6 +85,7 @@ static void drop_attempt(void *arg)
 {
     struct dial *d = arg;
 
+    handshake_queue_cancel(loop_server_handshakes(d->loop), &d->first);
     if (d->tunnel != NULL)
         egress_proxy_cancel(d->opts.egress, d->tunnel);
     d->tunnel = NULL;
@@ -268,10 +271,11 @@ static void step(void *arg)
         fail(d);
 }
 
+/* To connect is the first step of a handshake, and hundreds may be wanted at once: when many peers have come. */
 static void start_trying(struct dial *d)
 {
     move(d, DIAL_TRYING);
-    lifetime_queue(&d->step_work);
+    handshake_queue_add(loop_server_handshakes(d->loop), &d->first, slice_str(d->host), false);
 }
 
 static void on_deadline(void *arg)
@@ -425,7 +429,7 @@ struct dial *dial_start(struct loop *l, const struct dial_opts *o, dial_fn *fn, 
     d->host = mem_strdup(o->host);
     d->server_name = o->server_name == NULL ? NULL : mem_strdup(o->server_name);
     lifetime_init(&d->life, l, "dial");
-    lifetime_work_init(&d->life, &d->step_work, LOOP_DEFERRED, step, d);
+    d->first = (struct handshake_step){.fn = step, .arg = d};
     lifetime_guest(&d->life, &d->attempt, drop_attempt, d);
     d->timer = lifetime_timer(&d->life, on_deadline, d);
     if (d->opts.tls != NULL)

@@ -27,6 +27,7 @@ struct handshake_step {
 /*
  * What a turn gives to all of them together; a single step may take longer, as a signature of RSA does. Handshakes with
  * servers have a queue and a part of their own, by the servers' addresses: they are ours, and requests wait for them.
+ * There the first step is to connect (dial.h).
  */
 enum { HANDSHAKE_TURN_US = 250, SERVER_HANDSHAKE_TURN_US = 500 };
 

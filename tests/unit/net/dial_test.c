@@ -8,7 +8,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "lib/tap.h"
+#include "net/handshake_queue.h"
 #include "unit/net/fixture.h"
 
 struct result {
@@ -181,6 +183,47 @@ static void test_cancel(struct loop *l)
     close(fd);
 }
 
+static bool dear(const struct sockaddr *addr, void *arg)
+{
+    (void)addr;
+    (*(unsigned *)arg)++;
+    clock_fake(clock_us() + SERVER_HANDSHAKE_TURN_US / 2, clock_wall_us());
+    return false;
+}
+
+/* Many peers have come: each turn of the loop tries as many as it has time for, and no address waits for all others. */
+static void test_many(struct loop *l)
+{
+    enum { MANY = 40, CANCELLED = 5, PER_TURN = 2 };
+    unsigned asked = 0, of_other = 0, before_other = 0, most = 0;
+    struct dial_opts o = {.host = "127.0.0.1", .timeout_ms = 5000, .port = 1, .allow = dear, .allow_arg = &asked};
+    struct result r = {.calls = 0}, other = {.calls = 0};
+    struct dial *dials[MANY], *d;
+
+    clock_fake(clock_us(), clock_wall_us());
+    for (size_t i = 0; i < MANY; i++)
+        dials[i] = dial_start(l, &o, on_dialled, &r);
+    o.host = "127.0.0.2";
+    o.allow_arg = &of_other;
+    d = dial_start(l, &o, on_dialled, &other);
+    ok(d != NULL && dials[MANY - 1] != NULL && asked == 0, "many dials are started, and nothing is tried from inside");
+    for (size_t i = 0; i < CANCELLED; i++)
+        dial_cancel(dials[MANY - 1 - i]);
+    for (unsigned turns = 0; turns < MANY && r.calls < MANY - CANCELLED; turns++) {
+        unsigned before = asked + of_other;
+
+        loop_run_once(l, 0);
+        most = asked + of_other - before > most ? asked + of_other - before : most;
+        before_other = other.calls == 0 ? asked : before_other;
+    }
+    clock_real();
+    is_int(r.calls, MANY - CANCELLED, "all of them end that were not cancelled");
+    is_int(asked, MANY - CANCELLED, "nothing is tried for the others");
+    is_int(most, PER_TURN, "so many in a turn as there is time for");
+    ok(other.calls == 1 && before_other <= PER_TURN, "one to another address does not wait for them");
+    settle(l);
+}
+
 /* A query under way when everything ends. */
 static void test_loop_ends_first(void)
 {
@@ -205,6 +248,7 @@ int main(void)
     test_name(l);
     test_failures(l);
     test_cancel(l);
+    test_many(l);
     loop_free(l);
     test_loop_ends_first();
     return tap_end();
