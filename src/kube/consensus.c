@@ -71,21 +71,16 @@ static size_t ordering_size(size_t n, size_t edges)
     return 3 * n + 1 + edges;
 }
 
-/* `memory`: ordering_size() of them. */
-static void ordering_init(struct ordering *o, const struct slice *names, size_t n, const struct consensus_list *lists,
-                          size_t n_lists, uint32_t *order, uint32_t *memory)
+/* What is to be ordered is set. `memory`: ordering_size() of them. */
+static void ordering_init(struct ordering *o, const struct slice *names, uint32_t *memory)
 {
+    size_t n = o->n;
+
     memset(memory, 0, (2 * n + 1) * sizeof(*memory));
-    *o = (struct ordering){
-        .n = n,
-        .lists = lists,
-        .n_lists = n_lists,
-        .order = order,
-        .start = memory,
-        .before = memory + n + 1,
-        .heap = {.names = names, .items = memory + 2 * n + 1},
-        .to = memory + 3 * n + 1,
-    };
+    o->start = memory;
+    o->before = memory + n + 1;
+    o->heap = (struct heap){.names = names, .items = memory + 2 * n + 1};
+    o->to = memory + 3 * n + 1;
 }
 
 static void count_edges(struct ordering *o, const struct consensus_list *list)
@@ -317,7 +312,8 @@ static enum step all_begin(struct all *a)
     a->memory = mem_array(size, sizeof(*a->memory));
     if (a->memory == NULL)
         return STEP_FAILED;
-    ordering_init(&a->ordering, a->names, a->n, a->lists, a->n_lists, a->order, a->memory);
+    a->ordering = (struct ordering){.n = a->n, .lists = a->lists, .n_lists = a->n_lists, .order = a->order};
+    ordering_init(&a->ordering, a->names, a->memory);
     a->stage = ALL_ORDER;
     return STEP_MORE;
 }
@@ -412,7 +408,8 @@ static void fold_next(struct consensus_fold *f)
         fold_complete(f);
         return;
     }
-    ordering_init(&f->ordering, f->some_names, f->total, f->two, 2, f->result, f->memory);
+    f->ordering = (struct ordering){.n = f->total, .lists = f->two, .n_lists = 2, .order = f->result};
+    ordering_init(&f->ordering, f->some_names, f->memory);
     f->stage = FOLD_TWO;
 }
 
