@@ -191,6 +191,16 @@ static void look(const struct metric_view *v, void *arg)
         w->value += v->value;
 }
 
+void kit_fetched(void *arg, const struct fetch_result *r)
+{
+    struct kit_fetched *f = arg;
+
+    f->calls++;
+    f->ok = r->ok;
+    (void)snprintf(f->said, sizeof(f->said), "%.*s", r->ok ? (int)r->body.n : (int)strlen(r->failure),
+                   r->ok ? r->body.p : r->failure);
+}
+
 double kit_metric(struct kit *k, const char *name, const char *label)
 {
     struct wanted w = {name, label, 0};

@@ -7,6 +7,7 @@
 #define MVPROXY_TESTS_UNIT_BACK_KIT_H
 
 #include "back/back.h"
+#include "back/fetch.h"
 #include "base/buf.h"
 #include "base/limits.h"
 #include "base/metric.h"
@@ -80,6 +81,14 @@ void conn_say(struct server_conn *c, const char *text);
 void conn_close(struct server_conn *c, enum stream_close_how how);
 bool conn_closed(struct server_conn *c); /* waits until the client side has ended it */
 double kit_metric(struct kit *k, const char *name, const char *label);
+
+/* What has become of a fetch: its body, or why it failed. */
+struct kit_fetched {
+    unsigned calls;
+    bool ok;
+    char said[256];
+};
+void kit_fetched(void *arg, const struct fetch_result *r); /* for fetch_start(); `arg` is one of these */
 
 void call_init(struct call *c, struct kit *k, const char *method, const char *target);
 void call_send(struct call *c);

@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 
-#include "back/fetch.h"
 #include "back/request.h"
 #include "unit/back/kit.h"
 
@@ -40,22 +39,6 @@ bool __wrap_request_may_dial(struct back_request *r)
 
 /* ---- what we ask ourselves ---- */
 
-struct got {
-    unsigned calls;
-    bool ok;
-    char said[256];
-};
-
-static void on_done(void *arg, const struct fetch_result *r)
-{
-    struct got *g = arg;
-
-    g->calls++;
-    g->ok = r->ok;
-    (void)snprintf(g->said, sizeof(g->said), "%.*s", r->ok ? (int)r->body.n : (int)strlen(r->failure),
-                   r->ok ? r->body.p : r->failure);
-}
-
 /* True: whole. */
 static bool fetch_it(struct kit *k, unsigned nth)
 {
@@ -68,12 +51,12 @@ static bool fetch_it(struct kit *k, unsigned nth)
                            .n_fields = 2,
                            .ceiling = 1000,
                            .timeout_ms = 10000};
-    struct got g = {0};
+    struct kit_fetched g = {0};
     bool started;
 
     adds = 0;
     add_fails_at = nth;
-    started = fetch_start(k->back, k->loop, &o, on_done, &g) != NULL;
+    started = fetch_start(k->back, k->loop, &o, kit_fetched, &g) != NULL;
     add_fails_at = 0;
     if (started)
         ok(run_until(k->loop, g.calls > 0), "field %u: over", nth);

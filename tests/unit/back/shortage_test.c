@@ -5,7 +5,6 @@
  */
 #include <stdio.h>
 
-#include "back/fetch.h"
 #include "lib/arena_fails.h"
 #include "unit/back/h2_kit.h"
 
@@ -94,22 +93,6 @@ static void http2(void)
 
 /* ---- HTTP/1.1, as we ask for ourselves ---- */
 
-struct got {
-    unsigned calls;
-    bool ok;
-    char said[256];
-};
-
-static void on_done(void *arg, const struct fetch_result *r)
-{
-    struct got *g = arg;
-
-    g->calls++;
-    g->ok = r->ok;
-    (void)snprintf(g->said, sizeof(g->said), "%.*s", r->ok ? (int)r->body.n : (int)strlen(r->failure),
-                   r->ok ? r->body.p : r->failure);
-}
-
 /* True: whole. */
 static bool fetch_it(struct kit *k, uint64_t nth)
 {
@@ -123,12 +106,12 @@ static bool fetch_it(struct kit *k, uint64_t nth)
                            .n_fields = 2,
                            .ceiling = 1000,
                            .timeout_ms = 10000};
-    struct got g = {0};
+    struct kit_fetched g = {0};
 
     arena_holds = false;
     arena_calls = 0;
     arena_fails_at = nth;
-    if (fetch_start(k->back, k->loop, &o, on_done, &g) != NULL)
+    if (fetch_start(k->back, k->loop, &o, kit_fetched, &g) != NULL)
         ok(run_until(k->loop, g.calls > 0), "allocation %u: over", (unsigned)nth);
     arena_fails_at = 0;
     arena_holds = true;

@@ -10,38 +10,12 @@
 #include "base/log.h"
 #include "cluster/cluster_view.h"
 #include "kube/server_id.h"
+#include "lib/listen.h"
 #include "lib/tap.h"
 #include "sim/sim_etcd.h"
 #include "sim/world.h"
 
 #define ID(letter) "apiserver-" letter letter "aaaaaaaaaaaaaaaaaaaaaaaa"
-
-static char *logged;
-static size_t n_logged;
-static FILE *log_file;
-
-static void listen_to_log(void)
-{
-    log_file = open_memstream(&logged, &n_logged);
-    log_set_stream(log_file);
-}
-
-static unsigned heard(const char *what)
-{
-    unsigned n = 0;
-
-    (void)fflush(log_file);
-    for (const char *at = logged; (at = strstr(at, what)) != NULL; at += strlen(what))
-        n++;
-    return n;
-}
-
-static void listen_no_more(void)
-{
-    log_set_stream(stderr);
-    (void)fclose(log_file);
-    free(logged);
-}
 
 /* ---- causes ---- */
 

@@ -11,39 +11,11 @@
 #include "cluster/own_lease.h"
 #include "cluster/peers.h"
 #include "cluster/pulse.h"
+#include "lib/listen.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
 enum { LONG_NAME = 600, MOST_FIELDS = 64 };
-
-/* ---- what is written to the log meanwhile ---- */
-
-static char *logged;
-static size_t n_logged;
-static FILE *log_file;
-
-static void listen(void)
-{
-    log_file = open_memstream(&logged, &n_logged);
-    log_set_stream(log_file);
-}
-
-static unsigned heard(const char *what)
-{
-    unsigned n = 0;
-
-    (void)fflush(log_file);
-    for (const char *at = logged; (at = strstr(at, what)) != NULL; at += strlen(what))
-        n++;
-    return n;
-}
-
-static void listen_no_more(void)
-{
-    log_set_stream(stderr);
-    (void)fclose(log_file);
-    free(logged);
-}
 
 /* ---- own names ---- */
 
@@ -94,7 +66,7 @@ static void no_own_id(void)
     world_init(&w, WORLD_BASE);
     b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     w.opts.hostname = hostname;
-    listen();
+    listen_to_log();
     world_start(&w);
     is_u64(heard("The host name makes no server ID"), 1, "a host name that makes no ID: said");
     listen_no_more();
@@ -133,7 +105,7 @@ static void groups(void)
 
     world_init(&w, WORLD_BASE);
     w.opts.groups = names;
-    listen();
+    listen_to_log();
     world_start(&w);
     is_u64(heard("Could not express the own user in request headers"), 1, "from the start: said");
     listen_no_more();
@@ -301,7 +273,7 @@ static void drained_twice(void)
     world_start(&w);
     ok(world_ready(&w, 2000), "ready");
     for (unsigned i = 0; i < 3; i++) {
-        listen();
+        listen_to_log();
         ok(cluster_drain_peer(w.cluster, "cp-b", i < 2, &d, &err), "drained: %d", i < 2);
         sim_run_ms(w.loop, 100);
         is_u64(heard("Peer drained") + heard("Peer undrained"), i != 1, "said once");
@@ -386,7 +358,7 @@ static void read_at_last(void)
     b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
     kube_sim(b)->delay_ms = 3000;
     kube_forbid(w.local, "/apis/coordination.k8s.io/", 500);
-    listen();
+    listen_to_log();
     world_start(&w);
     sim_run_ms(w.loop, 500);
     ok(!served_leases_listed(cluster_served(w.cluster)), "the Leases cannot be listed");

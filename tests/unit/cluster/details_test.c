@@ -15,6 +15,7 @@
 #include "cluster/front_trust.h"
 #include "cluster/lease_news.h"
 #include "kube/request_header.h"
+#include "lib/listen.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -24,35 +25,6 @@
     "-----END CERTIFICATE-----\\n\",\"requestheader-username-headers\":\"[" users "]\"}}"
 #define MAP_SAME MAP("\\\"X-Remote-User\\\"")
 #define MAP_MORE MAP("\\\"X-Remote-User\\\",\\\"X-Login\\\"")
-
-/* ---- what is written to the log meanwhile ---- */
-
-static char *logged;
-static size_t n_logged;
-static FILE *log_file;
-
-static void listen(void)
-{
-    log_file = open_memstream(&logged, &n_logged);
-    log_set_stream(log_file);
-}
-
-static unsigned heard(const char *what)
-{
-    unsigned n = 0;
-
-    (void)fflush(log_file);
-    for (const char *at = logged; (at = strstr(at, what)) != NULL; at += strlen(what))
-        n++;
-    return n;
-}
-
-static void listen_no_more(void)
-{
-    log_set_stream(stderr);
-    (void)fclose(log_file);
-    free(logged);
-}
 
 /* ---- views ---- */
 
@@ -158,7 +130,7 @@ static void begin_front(struct world *w, const char *map)
     w->opts.front = (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM)};
     w->opts.changes = changes_new();
     kube_set_map(w->local, map);
-    listen();
+    listen_to_log();
     world_start(w);
     sim_run_ms(w->loop, 3000);
 }
@@ -302,7 +274,7 @@ static void too_large(void)
 
     b = pair(&w);
     kube_pause_renewal(b, true);
-    listen();
+    listen_to_log();
     large_lease(&w, "default", kube_id(b));
     sim_run_ms(w.loop, 1000);
     ok(world_peer_of(&w, b)->life == SERVED_LIVE, "a large Lease of that name in another namespace");
@@ -351,7 +323,7 @@ static void expired(void)
 
     (void)pair(&w);
     lists = kube_lists(w.store, KUBE_LEASE);
-    listen();
+    listen_to_log();
     kube_inject(w.store, KUBE_LEASE,
                 "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":410,\"reason\":\"Expired\"}}\n");
     sim_run_ms(w.loop, 3000);
@@ -406,7 +378,7 @@ static void said_once(void)
     struct world w;
     unsigned said;
 
-    listen();
+    listen_to_log();
     log_set_verbosity(2);
     (void)pair(&w);
     sim_run_ms(w.loop, 5000);
