@@ -64,6 +64,14 @@ static bool is_pending(const struct peer *p, struct survey *s)
            in_time(s, refresh_unknown_ms(p->server->discovery), TIMEOUT_PEER_UNKNOWN_MS);
 }
 
+/* Not if it is there, and only does not let us read it: others may. */
+static bool is_local_unreadable(const struct cluster *c)
+{
+    const struct refresh *r = c->local->discovery;
+
+    return refresh_failing(r) && refresh_refused(r) == 0 && !refresh_odd(r);
+}
+
 static bool are_schemas_pending(const struct peer *p, struct survey *s)
 {
     uint64_t for_ms;
@@ -161,7 +169,7 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
         in->incomplete |= incomplete_without(c, p, s);
         /* An earlier process's document says nothing of what this one has added, also after it has left. */
         s->unknown |= p->server == NULL || !refresh_known(p->server->discovery);
-        in->local_stale |= peers[used].disco != NULL && !peers[used].stale && refresh_failing(c->local->discovery);
+        in->local_stale |= is_local_unreadable(c) && peers[used].disco != NULL && !peers[used].stale;
         used++;
     }
     in->n_peers = used;

@@ -76,14 +76,18 @@ static void rest(struct schemas *s)
     s->origin = NULL;
 }
 
-/* The end of a poll. */
-static void finish(struct schemas *s)
+/* The end of a poll without an index. Who answers and gives none is not the process that gave the one before. */
+static void finish(struct schemas *s, bool answered)
 {
-    bool first = !s->asked;
+    bool news = !s->asked || (answered && s->before != NULL);
 
     rest(s);
     s->asked = true;
-    if (first)
+    if (answered) {
+        schema_index_unref(s->before);
+        s->before = NULL;
+    }
+    if (news)
         s->changed(s->arg);
 }
 
@@ -150,7 +154,7 @@ static void on_version(void *arg, const struct fetch_result *f)
 
     s->fetch = NULL;
     if (!api_answered(f, 200)) {
-        finish(s); /* tried again with the next poll: the tag is still that of before */
+        finish(s, false); /* tried again with the next poll: the tag is still that of before */
         return;
     }
     forget(s);
@@ -176,6 +180,7 @@ static enum step read_some(void *arg)
 static void on_read(void *arg, bool done)
 {
     struct schemas *s = arg;
+    bool starved;
 
     if (done) {
         note_unusable(s, NULL);
@@ -184,8 +189,9 @@ static void on_read(void *arg, bool done)
         buf_release(&s->text);
         ask(s, (struct api_request){.target = SLICE_LIT("/version"), .ceiling = LIMIT_SMALL_BODY}, on_version);
     } else {
-        note_unusable(s, schema_reader_starved(s->reader) ? no_memory : not_understood);
-        finish(s);
+        starved = schema_reader_starved(s->reader);
+        note_unusable(s, starved ? no_memory : not_understood);
+        finish(s, !starved);
     }
 }
 
@@ -207,7 +213,7 @@ static void take_index(struct schemas *s, const struct http_head *head)
 {
     if (digest_of_text(s) && is_held(s)) {
         note_unusable(s, NULL);
-        finish(s);
+        finish(s, true);
         return;
     }
     s->coming_etag = mem_slicedup(http_head_value(head, HTTP_ETAG));
@@ -217,7 +223,7 @@ static void take_index(struct schemas *s, const struct http_head *head)
         return;
     }
     note_unusable(s, no_memory);
-    finish(s);
+    finish(s, false);
 }
 
 static void on_index(void *arg, const struct fetch_result *f)
@@ -235,11 +241,11 @@ static void on_index(void *arg, const struct fetch_result *f)
     else if (api_answered(f, 304) || api_answered(f, 404))
         note_unusable(s, NULL);
     /* A server that has none any more: what it had says nothing about it. */
-    gone = f->ok && f->head->status == 404 && schemas_last_index(s) != NULL;
+    gone = f->ok && f->head->status == 404 && s->index != NULL;
     if (gone)
         forget(s);
     s->asked = s->asked && !gone;
-    finish(s);
+    finish(s, f->ok || s->too_large);
 }
 
 void schemas_poll(struct schemas *s, struct origin *o)

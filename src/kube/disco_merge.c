@@ -242,11 +242,6 @@ static bool is_local(const struct disco_merge *m, size_t server)
     return (m->servers[server].flags & DISCO_SERVER_LOCAL) != 0;
 }
 
-static bool is_live(const struct disco_merge *m, size_t server)
-{
-    return (m->servers[server].flags & DISCO_SERVER_LAPSED) == 0;
-}
-
 /* Exclusions do not apply. */
 static bool is_exempt(const struct disco_merge *m, size_t server)
 {
@@ -323,6 +318,21 @@ static bool room_for_giver(struct disco_merge *m, struct group *g)
     return true;
 }
 
+static bool has_lapsed(const struct server *s)
+{
+    return (s->flags & DISCO_SERVER_LAPSED) != 0;
+}
+
+/*
+ * What is excluded is of all servers, out of one etcd. So the local server's lapse says nothing about it: while no
+ * other one's word is taken for it, it is as the local server said it last, until there is doubt.
+ */
+static bool gives_live(struct disco_merge *m, const struct server *s, const struct disco_group *from)
+{
+    return !has_lapsed(s) ||
+           (is_exempt(m, m->at_server) && is_local(m, m->at_server) && !m->doubtful && count_excluded(m, from) > 0);
+}
+
 static bool collect_group(struct disco_merge *m, struct server *s, const struct disco_group *from)
 {
     size_t excluded = is_exempt(m, m->at_server) && !m->doubtful ? 0 : count_excluded(m, from);
@@ -339,7 +349,7 @@ static bool collect_group(struct disco_merge *m, struct server *s, const struct 
                                                           .group = from,
                                                           .partial = excluded > 0,
                                                           .doubtful = m->doubtful,
-                                                          .live = is_live(m, m->at_server)};
+                                                          .live = gives_live(m, s, from)};
     /* Written where open_server made room; const for everybody else. */
     ((uint32_t *)(uintptr_t)s->groups.items)[s->groups.n++] = g->number;
     return true;

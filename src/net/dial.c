@@ -288,6 +288,8 @@ static void on_deadline(void *arg)
         note(d, "%s: timed out", stream_remote_text(d->stream));
     else if (d->tunnel != NULL)
         note(d, "egress proxy %s: timed out", egress_proxy_text(d->opts.egress));
+    else if (d->next == 0)
+        note(d, "%s: timed out before it was its turn to connect", d->host);
     fail(d);
 }
 

@@ -96,7 +96,7 @@ static bool is_final(const struct job *j)
  */
 static bool denies_schema(const struct job *j, const struct http_head *head)
 {
-    const struct schema_index *x = j->peer != NULL ? j->peer->schemas : served_local_schemas(j->served);
+    const struct schema_index *x = j->peer != NULL ? j->peer->last_schemas : served_local_schemas(j->served);
 
     return head->status == 404 && !j->authn.rerouted && (j->peer != NULL || !j->looked_again) &&
            route_has_schema(j->served, &j->info, x);

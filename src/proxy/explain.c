@@ -222,7 +222,7 @@ static const char *why_withheld(const struct proxy *p, const struct route_query 
 {
     char why[128];
 
-    if ((r->action == ROUTE_DISCOVERY || heal_is_legacy_discovery(rq->info->path)) &&
+    if ((r->action == ROUTE_DISCOVERY || heal_waits_for_peers(rq->info->path)) &&
         !cluster_peers_synced(p->cluster, why, sizeof(why)))
         return STATUS_SYNCING;
     return heal_outlook(rq->served, rq->info->path, away);

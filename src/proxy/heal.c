@@ -48,6 +48,17 @@ bool heal_is_legacy_discovery(struct slice path)
     return is_legacy_discovery(surface_of(path).kind);
 }
 
+/* Without what peers have, the answer would say that it does not exist. */
+static bool waits_for_peers(enum surface_kind kind)
+{
+    return is_legacy_discovery(kind) || kind == SURFACE_SCHEMAS;
+}
+
+bool heal_waits_for_peers(struct slice path)
+{
+    return waits_for_peers(surface_of(path).kind);
+}
+
 /* A live peer is asked, which need not have what only the local server had. */
 static bool is_away(const struct job *j)
 {
@@ -630,12 +641,6 @@ static void before_next(struct job *j)
     }
 }
 
-/* An index without what is not read yet says that these kinds do not exist. */
-static bool are_schemas_unread(const struct served *s)
-{
-    return served_schemas_pending(s) || (!served_synced(s) && !served_forbidden(s));
-}
-
 void heal(struct job *j)
 {
     struct heal *h = arena_zalloc(exchange_arena(j->x), sizeof(*h));
@@ -651,13 +656,13 @@ void heal(struct job *j)
         forward_local(j);
         return;
     }
-    if (h->about.kind == SURFACE_SCHEMAS && are_schemas_unread(j->served)) {
+    j->heal = h;
+    if (waits_for_peers(h->about.kind) && !judge_peers_were_asked(j))
+        return;
+    if (h->about.kind == SURFACE_SCHEMAS && served_schemas_pending(j->served)) {
         job_refuse(j, 503, STATUS_SYNCING);
         return;
     }
-    j->heal = h;
-    if (is_legacy_discovery(h->about.kind) && !judge_peers_were_asked(j))
-        return;
     q = ask_for(j, is_away(j) || is_unsettled(j));
     judge_ask(j, &q);
 }
@@ -666,6 +671,8 @@ const char *heal_outlook(const struct served *s, struct slice path, bool away)
 {
     struct heal h = {.about = surface_of(path)};
 
+    if (h.about.kind == SURFACE_SCHEMAS && served_schemas_pending(s))
+        return STATUS_SYNCING;
     if (!is_about_one(&h) || (!away && is_in_local(s, &h)))
         return NULL;
     h.merged = served_merged_doc(s, half_with(&h));

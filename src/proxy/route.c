@@ -90,6 +90,7 @@ struct subject {
     bool but_verb;               /* of servers that have the resource without the verb */
     bool any;                    /* of servers that have the group/version, whatever they list of it */
     bool everybody;              /* of all that are known */
+    bool listed;                 /* schemas: of who lists the group/version, while his index is not known */
 };
 
 static bool has_schema(const struct schema_index *x, const struct subject *what)
@@ -99,7 +100,6 @@ static bool has_schema(const struct schema_index *x, const struct subject *what)
     return what->schema.n == 0 || (e != NULL && (what->hash.n == 0 || slice_eq(e->hash, what->hash)));
 }
 
-/* Whoever lists a group/version has a schema of it, while his index is not known. */
 static bool lists(const struct disco *d, const struct subject *what)
 {
     return d != NULL && what->version.n > 0 && disco_gv(d, what->group, what->version) != DISCO_GV_ABSENT;
@@ -117,8 +117,10 @@ static bool serves(const struct route_query *q, const struct subject *what, size
     struct gvr gvr = reqinfo_gvr(q->info);
     enum disco_answer a;
 
+    if (what->schemas && what->listed)
+        return p->schemas == NULL && p->discovery_known && lists(p->disco, what);
     if (what->schemas)
-        return has_schema(p->schemas, what) || (p->schemas == NULL && lists(p->disco, what));
+        return has_schema(p->schemas, what);
     if (what->everybody)
         return p->discovery_known;
     a = served_by_peer(q->served, peer, &gvr, q->info->subresource, verb_to_ask(q->info));
@@ -442,10 +444,11 @@ static bool is_not_local_schema(const struct route_query *q, const struct subjec
 static bool decide_schema_elsewhere(const struct route_query *q, const struct subject *what, struct route *out)
 {
     bool not_local = is_not_local_schema(q, what), synced = served_synced(q->served);
-    struct subject any = *what;
+    struct subject any = *what, listed = *what;
     struct survey s;
 
     any.hash = SLICE_NONE;
+    listed.listed = true;
     if (served_local_schemas(q->served) == NULL && !synced && not_local) {
         refuse(out, ROUTE_ROW_NOT_SYNCED, STATUS_SYNCING);
         return true;
@@ -453,6 +456,8 @@ static bool decide_schema_elsewhere(const struct route_query *q, const struct su
     s = survey_peers(q, what, (struct conditions){.live = false}, out);
     if (out->n_candidates == 0 && !is_own_schema(q, &any))
         s = survey_peers(q, &any, (struct conditions){.live = false}, out);
+    if (!s.served && not_local)
+        s = survey_peers(q, &listed, (struct conditions){.live = false}, out);
     if (out->n_candidates > 0) {
         shuffle_candidates(q, &s, out);
         decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
@@ -481,6 +486,9 @@ static bool decide_schemas(const struct route_query *q, struct route *out)
     any.hash = SLICE_NONE;
     if (is_away(q)) {
         s = survey_peers(q, &any, (struct conditions){.live = true}, out);
+        any.listed = true;
+        if (!s.served)
+            s = survey_peers(q, &any, (struct conditions){.live = true}, out);
         put_in_order(q, &s, out);
         if (out->n_candidates > 0) {
             fail_over(q, out);

@@ -78,10 +78,15 @@ static void goes_and_returns(void)
     struct world w;
     struct kube_server *b = begin(&w, STEADY_MS);
     uint64_t asked = kube_discovery_requests(b);
+    unsigned stale = 0;
 
     kube_stop(w.local, false);
-    sim_run_ms(w.loop, SOON_MS);
+    for (unsigned i = 0; i < SOON_MS / 50; i++) {
+        sim_run_ms(w.loop, 50);
+        stale += strcmp(world_freshness(&w, "example.com"), "Current") != 0;
+    }
     ok(shows_before(&w), "nothing has changed yet");
+    is_u64(stale, 0, "nor does a custom resource lapse for a moment");
     change(&w, b);
     sim_run_ms(w.loop, SOON_MS);
     ok(shows_after(&w), "what was deleted is gone, and what came is there");

@@ -93,6 +93,12 @@ static void replaced_unread(void)
     sim_run_ms(w.loop, 2 * INTERVAL_MS);
     p = world_peer_of(&w, b);
     ok(p->schemas != NULL && p->last_schemas == p->schemas, "until it is read");
+    kube_stop(b, true);
+    kube_forbid(b, "/openapi/v3", 403);
+    kube_start(b, 0);
+    sim_run_ms(w.loop, 5000);
+    p = world_peer_of(&w, b);
+    ok(p->discovery_known && p->last_schemas == NULL, "or until it says that it gives none");
     world_end(&w);
 }
 

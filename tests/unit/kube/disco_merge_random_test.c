@@ -300,6 +300,14 @@ static const char *check_content(const struct world *w, struct slice merged, siz
     return wrong;
 }
 
+static bool has_excluded(const struct world *w, const struct disco_group *g)
+{
+    for (const struct disco_version *v = g == NULL ? NULL : g->versions; v != NULL; v = v->next)
+        if (excluded(w, v, false))
+            return true;
+    return false;
+}
+
 /* A group/version is Current exactly if a live server that counts says so. */
 static const char *check_freshness(const struct world *w, struct slice merged, size_t local)
 {
@@ -313,7 +321,8 @@ static const char *check_freshness(const struct world *w, struct slice merged, s
 
             for (size_t i = 0; i < w->n; i++) {
                 const struct disco_version *there = disco_doc_version(w->docs[i], g->name, v->name);
-                bool live = (w->flags[i] & DISCO_SERVER_LAPSED) == 0;
+                bool live = (w->flags[i] & DISCO_SERVER_LAPSED) == 0 ||
+                            (i == local && has_excluded(w, disco_doc_group(w->docs[i], g->name)));
 
                 current = current || (there != NULL && live && !there->stale && !excluded(w, there, i == local));
             }

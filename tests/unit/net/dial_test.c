@@ -224,6 +224,19 @@ static void test_many(struct loop *l)
     settle(l);
 }
 
+/* The queue has no time left before the deadline. */
+static void test_waits_too_long(struct loop *l)
+{
+    struct dial_opts o = {.host = "127.0.0.1", .timeout_ms = 1, .port = 1};
+    struct result r = {.calls = 0};
+    struct dial *d = dial_start(l, &o, on_dialled, &r);
+
+    usleep(5000);
+    ok(d != NULL && run_until(l, r.calls > 0), "a dial that does not get its turn ends");
+    is_str(r.failure, "127.0.0.1: timed out before it was its turn to connect", "and says why");
+    settle(l);
+}
+
 /* A query under way when everything ends. */
 static void test_loop_ends_first(void)
 {
@@ -249,6 +262,7 @@ int main(void)
     test_failures(l);
     test_cancel(l);
     test_many(l);
+    test_waits_too_long(l);
     loop_free(l);
     test_loop_ends_first();
     return tap_end();

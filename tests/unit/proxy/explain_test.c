@@ -380,6 +380,13 @@ static void not_completed(void)
     world_init(&w, 1);
     w.opts.legacy_discovery = w.unread_peers = true;
     explains(&w, &q, "\"action\":\"refuse\"", "legacy discovery while a peer has not been read");
+    q.target = "/openapi/v3";
+    world_init(&w, 1);
+    w.unread_peers = true;
+    explains(&w, &q, "\"action\":\"refuse\"", "and the index of schemas");
+    world_init(&w, 1);
+    w.schemas_pending = true;
+    explains(&w, &q, "\"action\":\"refuse\"", "and while that of a peer is read");
 }
 
 static void unauthorized(void)

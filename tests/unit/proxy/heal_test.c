@@ -328,18 +328,13 @@ static void switched_off(void)
     world_close(&w);
 }
 
-/* A document is not completed with what is not known yet; the index of schemas is no list of what there is. */
+/* A document is not completed with what is not known yet. */
 static void before_peers_are_read(void)
 {
-    static const struct {
-        const char *request, *want;
-    } rows[] = {
-        {GET("/apis"), "HTTP/1.1 503 "},          {GET("/apis/batch"), "HTTP/1.1 503 "},
-        {GET("/apis/batch/v1"), "HTTP/1.1 503 "}, {GET("/api/v1"), "HTTP/1.1 503 "},
-        {GET("/openapi/v3"), "HTTP/1.1 200 "},
-    };
+    static const char *const requests[] = {GET("/apis"), GET("/apis/batch"), GET("/apis/batch/v1"), GET("/api/v1"),
+                                           GET("/openapi/v3")};
 
-    for (size_t i = 0; i < ROWS(rows); i++) {
+    for (size_t i = 0; i < ROWS(requests); i++) {
         struct world w;
         struct side *c;
 
@@ -347,12 +342,8 @@ static void before_peers_are_read(void)
         w.opts.legacy_discovery = w.unread_peers = true;
         world_start(&w);
         c = client(&w);
-        say(c, rows[i].request);
-        if (strstr(rows[i].want, "200") != NULL) {
-            (void)has(conn(&w.local, 0), "\r\n\r\n");
-            say_ok(conn(&w.local, 0), "{}");
-        }
-        ok(has(c, rows[i].want), "%.20s: while a peer has not been read", rows[i].request);
+        say(c, requests[i]);
+        ok(has(c, "HTTP/1.1 503 "), "%.20s: while a peer has not been read", requests[i]);
         world_close(&w);
     }
 }

@@ -50,9 +50,18 @@ static void about_to_be_read(void)
     refused(&w, c, GET("/openapi/v3"), "there is no index without what comes any moment");
     world_close(&w);
     world_init(&w, 1);
-    w.unread_leases = true;
+    w.unread_leases = w.unread_peers = true;
     c = start(&w);
     refused(&w, c, GET("/openapi/v3"), "nor before it is known who there is");
+    world_close(&w);
+    world_init(&w, 1);
+    w.unread_leases = true;
+    c = start(&w);
+    ok(got(index_of(&w, c), SPEC("api/v1", "?hash=A1")), "there is one where that will never be known");
+    world_close(&w);
+    world_init(&w, 1);
+    w.unread_leases = true;
+    c = start(&w);
     refused(&w, c, GET("/openapi/v3/apis/nobody.io/v1"), "nor is a schema not found then");
     world_close(&w);
 }
@@ -76,6 +85,45 @@ static void of_who_lists_it(void)
     buf_reset(&conn(&w.peers[0], 0)->got);
     say(c, GET(JOBS_SCHEMA));
     ok(has(conn(&w.peers[0], 0), "GET " JOBS_SCHEMA), "also while the local server is away");
+    world_close(&w);
+}
+
+/* Two have it. The index of one is known, and so that it is there; the other one only lists the version. */
+static void of_whose_index_is_known(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 2);
+    w.peer_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "?hash=B1") "}}";
+    w.without_schemas = 1;
+    c = start(&w);
+    for (unsigned i = 0; i < 10; i++) {
+        buf_reset(&c->got);
+        say(c, GET(JOBS_SCHEMA));
+        if (!has(conn(&w.peers[1], 0), "GET " JOBS_SCHEMA))
+            break;
+        buf_reset(&conn(&w.peers[1], 0)->got);
+        say(conn(&w.peers[1], 0), OK_ANSWER);
+        (void)has(c, "\r\n\r\nok");
+    }
+    is_u64(w.peers[0].n_conns, 0, "who is known to have it is asked");
+    world_close(&w);
+}
+
+/* It had the schema before, and its discovery lists the version: that it is not there may be of a moment. */
+static void denied(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.last_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "?hash=B1") "}}";
+    c = start(&w);
+    say(c, GET(JOBS_SCHEMA));
+    (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
+    say(conn(&w.peers[0], 0), NOT_FOUND);
+    ok(has(c, "HTTP/1.1 503 "), "its 404 is not believed");
     world_close(&w);
 }
 
@@ -116,6 +164,8 @@ int main(void)
 {
     about_to_be_read();
     of_who_lists_it();
+    of_whose_index_is_known();
+    denied();
     of_a_local_server_without_index();
     of_nobody_known();
     return tap_end();

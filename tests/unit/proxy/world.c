@@ -273,7 +273,7 @@ void world_know(struct world *w)
                                         .discovery_known = !w->peers_pending,
                                         .pending = w->peers_pending,
                                         .disco = i < w->peers_without_jobs ? lacking : other,
-                                        .schemas = others,
+                                        .schemas = i < w->without_schemas ? NULL : others,
                                         .last_schemas = before,
                                         .schemas_pending = w->schemas_pending,
                                         .release = w->peer_release,

@@ -65,6 +65,7 @@ struct world {
     bool document_is_long;     /* when it is laid out */
     const char *local_schemas, *peer_schemas; /* what /openapi/v3 said; NULL: not known */
     const char *last_schemas;                 /* each peer's, of an earlier process; NULL: none */
+    size_t without_schemas;                   /* of the peers so many, from the first */
     bool schemas_pending;                     /* each peer's are about to be read */
     bool jobs_undiscovered;                   /* a stored APIService names batch/v1, and of somebody nothing is known */
     struct quota *schemas_quota;              /* to which these are charged; NULL: nobody counts */
