@@ -111,7 +111,7 @@ def test_accept(world):
     alone = {"Accept": "application/vnd.kubernetes.protobuf"}
     same(world.ask("GET", "/api/v1", headers=alone), world.ask("GET", "/api/v1", headers=alone, direct=True), "protobuf alone")
     equal(world.ask("GET", VERSION, headers=alone, direct=True).status, 404, "the local server alone")
-    equal(world.ask("GET", VERSION, headers=alone).status, 503, "protobuf alone")
+    equal(world.ask("GET", VERSION, headers=alone).status, 406, "protobuf alone")
 
 
 def test_authorization(world):
