@@ -55,6 +55,7 @@ WantedBy=multi-user.target
 CTR = """#!/bin/bash
 exec nsenter --target "$(systemctl show -P MainPID containerd)" --mount --wd="$PWD" %s "$@"
 """
+# The disk is that of the machine under the test, however full: no image goes for want of room.
 CONFIG = """---
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -62,6 +63,10 @@ cgroupDriver: cgroupfs
 failCgroupV1: false
 failSwapOn: false
 enforceNodeAllocatable: []
+imageGCHighThresholdPercent: 100
+evictionHard:
+  imagefs.available: 1%
+  nodefs.available: 1%
 """
 # What a machine of a test cannot have: control groups where kubeadm itself looks for them, a registry, and etcd 3.5.
 IGNORED = "SystemVerification,ImagePull,ExternalEtcdVersion"
