@@ -7,8 +7,6 @@
 #include "base/buf.h"
 #include "base/contract.h"
 
-#define SCHEMAS_AT "/openapi/v3/"
-
 enum { SERVED_ARENA_BYTES = 64 << 20 };
 
 struct served {
@@ -141,7 +139,7 @@ static bool name_undiscovered(struct served *s)
         struct slice group = s->is.undiscovered[i].group, version = s->is.undiscovered[i].version;
 
         buf_append_str(&text, i == 0 ? "" : ",");
-        buf_printf(&text, "\"apis/%.*s/%.*s\":{\"serverRelativeURL\":\"" SCHEMAS_AT "apis/%.*s/%.*s\"}", (int)group.n,
+        buf_printf(&text, "\"apis/%.*s/%.*s\":{\"serverRelativeURL\":\"/openapi/v3/apis/%.*s/%.*s\"}", (int)group.n,
                    group.p, (int)version.n, version.p, (int)group.n, group.p, (int)version.n, version.p);
     }
     buf_append_str(&text, "}}");

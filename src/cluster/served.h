@@ -43,7 +43,7 @@ struct served_gv {
 
 /*
  * The facts that a snapshot is made of. Arrays are copied, documents and origins referenced. served_is() compares all
- * but what only matters for merging, and is in the documents: *stale, `vouches`, `incomplete`, `doubtful`.
+ * but what is in the merged documents: `stale`, `local_stale`, `vouches`, `incomplete`, `doubtful`.
  */
 struct served_input {
     bool peers_enabled;                     /* feature gate on, peer CA and proxy pair configured */

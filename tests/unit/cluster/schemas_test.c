@@ -19,7 +19,8 @@ static uint64_t release_of(unsigned minor)
     return (uint64_t)1 << 40 | (uint64_t)minor << 20;
 }
 
-static struct kube_server *two(struct world *w, const char *local, const char *peer)
+/* Not started yet. */
+static struct kube_server *prepare(struct world *w, const char *local, const char *peer)
 {
     struct kube_server *b;
 
@@ -27,6 +28,13 @@ static struct kube_server *two(struct world *w, const char *local, const char *p
     b = world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
     kube_set_schemas(w->local, local);
     kube_set_schemas(b, peer);
+    return b;
+}
+
+static struct kube_server *two(struct world *w, const char *local, const char *peer)
+{
+    struct kube_server *b = prepare(w, local, peer);
+
     kube_set_minor(b, 35);
     world_start(w);
     ok(world_ready(w, 2000), "ready");
@@ -106,13 +114,9 @@ static void replaced_unread(void)
 static void waited_for(void)
 {
     char reason[200] = "";
-    struct kube_server *b;
     struct world w;
+    struct kube_server *b = prepare(&w, "A", "B");
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
-    kube_set_schemas(w.local, "A");
-    kube_set_schemas(b, "B");
     kube_forbid(b, "/openapi/v3", 0);
     world_start(&w);
     sim_run_ms(w.loop, SCHEMAS_EXPECTED_MS / 2);
@@ -129,12 +133,8 @@ static void waited_for(void)
 static void without_version(void)
 {
     struct world w;
-    struct kube_server *b;
+    struct kube_server *b = prepare(&w, "A", "B");
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
-    kube_set_schemas(w.local, "A");
-    kube_set_schemas(b, "B");
     kube_forbid(b, "/version", 500);
     world_start(&w);
     ok(world_ready(&w, 2000), "ready");

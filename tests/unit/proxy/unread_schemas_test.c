@@ -18,6 +18,14 @@ static struct side *start(struct world *w)
     return client(w);
 }
 
+/* Of a peer another process is there, whose index is not known; its discovery is. */
+static struct side *start_replaced(struct world *w)
+{
+    world_init(w, 1);
+    w->last_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "?hash=B1") "}}";
+    return start(w);
+}
+
 /* The index, as the client gets it. */
 static struct side *index_of(struct world *w, struct side *c)
 {
@@ -70,11 +78,8 @@ static void about_to_be_read(void)
 static void of_who_lists_it(void)
 {
     struct world w;
-    struct side *c;
+    struct side *c = start_replaced(&w);
 
-    world_init(&w, 1);
-    w.last_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "?hash=B1") "}}";
-    c = start(&w);
     ok(got(index_of(&w, c), SPEC("apis/batch/v1", "?hash=B1")), "the index has what its last process had");
     say(c, GET(JOBS_SCHEMA "?hash=B1"));
     ok(has(conn(&w.peers[0], 0), "GET " JOBS_SCHEMA "?hash=B1"), "a schema is asked of who lists the version");
@@ -115,11 +120,8 @@ static void of_whose_index_is_known(void)
 static void denied(void)
 {
     struct world w;
-    struct side *c;
+    struct side *c = start_replaced(&w);
 
-    world_init(&w, 1);
-    w.last_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "?hash=B1") "}}";
-    c = start(&w);
     say(c, GET(JOBS_SCHEMA));
     (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
     say(conn(&w.peers[0], 0), NOT_FOUND);
