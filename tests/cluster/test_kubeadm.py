@@ -7,6 +7,7 @@ starts what the static pods' manifests say, and asks their probes.
 """
 
 import contextlib
+import itertools
 import re
 import threading
 import time
@@ -21,6 +22,8 @@ from harness.runner import Skip
 GUIDE, LAYOUTS, OPERATE = Guide("kubeadm.md"), Guide("layouts.md"), Guide("operate.md")
 INSTALL = ("keys", "configuration", "patch")
 COLLECTION = config_maps("default")
+# Each object has a number of its own: what a writer could not delete must not be in the way of a later one.
+_OBJECTS = itertools.count(1)
 # What a client may lose at a balancer that asks nobody how he is, where kube-apiserver is restarted twice (two nodes, or there and back): what had just been
 # accepted when a kube-apiserver with the port itself was stopped, and a 403 of one that starts and has not read its RBAC yet.
 LOST = 4
@@ -64,7 +67,7 @@ class Asking(threading.Thread):
     def run(self):
         while not self._over.wait(self._pause):
             self.turns += 1
-            name = "%s-%d-%d" % (self._name, id(self), self.turns)
+            name = "%s-%d" % (self._name, next(_OBJECTS))
             self._ask("GET", "/apis/apps/v1/namespaces/default/deployments", 200)
             if self._ask("POST", COLLECTION, 201, config_map(name, {"a": "b"})):
                 self._ask("DELETE", COLLECTION + "/" + name, 200)
