@@ -69,8 +69,8 @@ enum {
     LIMIT_LIST_BYTES = 256 << 20,       /* of a list as it comes, with what is passed over */
     LIMIT_APISERVICE_BYTES = 4 << 20,   /* as a CRD: more than etcd takes (1.5 MiB), so none is left out */
     LIMIT_JSON_SMALL_BYTES = 256 << 10, /* of what becomes a tree of json-c: some 25 us per KB at worst */
-    LIMIT_PEERS = 1000,
-    LIMIT_ADDRESS_TEXT_BYTES = 64, /* IP:port */
+    LIMIT_PEERS = 256,                  /* all of which may go in one turn */
+    LIMIT_ADDRESS_TEXT_BYTES = 64,      /* IP:port */
     LIMIT_ETCD_PREFIX_BYTES = 1024,
     LIMIT_ETCD_RANGE_BYTES = 4 << 20,    /* all endpoint records, or a value of somebody else's (etcd: 1.5 MiB) */
     LIMIT_ETCD_ANSWER_BYTES = 128 << 10, /* any other answer */

@@ -21,6 +21,7 @@ enum {
     APISERVICE_LIST_CEILING = 32 << 20,
     VERSIONS_MAX = 64, /* of one custom resource definition */
     GVS_MAX = 100000,
+    REAPED_AT_ONCE = 500, /* in a turn: each is a line in the log */
 };
 
 /* One group/version. Counted, because several resources share it. */
@@ -118,9 +119,9 @@ static void on_reap(void *arg)
     size_t cursor = 0;
     struct slice key;
     void *value;
-    bool changed = false;
+    size_t reaped = 0;
 
-    while (strmap_next(x->gvs, &cursor, &key, &value)) {
+    while (reaped < REAPED_AT_ONCE && strmap_next(x->gvs, &cursor, &key, &value)) {
         struct gv *g = value;
 
         /* Strictly older, as in kube-apiserver. */
@@ -129,10 +130,10 @@ static void on_reap(void *arg)
         log_info("Group/version may come from peers again", LS("gv", key), LT("reason", "deleted five minutes ago"));
         (void)strmap_remove(x->gvs, key);
         mem_free(g);
-        changed = true;
+        reaped++;
     }
     arm_reap(x);
-    if (changed)
+    if (reaped > 0)
         x->handler->on_change(x->arg);
 }
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Custom resources and aggregated APIs are never taken from peers. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/log.h"
+#include "cluster/exclusions.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
@@ -205,6 +209,60 @@ static void many(void)
     world_end(&w);
 }
 
+static size_t reaped_lines(const char *log)
+{
+    size_t n = 0;
+
+    while ((log = strstr(log, "Group/version may come from peers again")) != NULL) {
+        log++;
+        n++;
+    }
+    return n;
+}
+
+/* What was deleted together is forgotten in steps, so that no turn of the loop is long. */
+static void many_reaped(void)
+{
+    enum { MANY = 1200, AT_ONCE_MOST = 500 };
+    struct world w;
+    char name[96], group[64];
+    char *text = NULL;
+    size_t n = 0, seen = 0, most = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    world_init(&w, WORLD_BASE);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(group, sizeof(group), "g%d.example.com", i);
+        (void)snprintf(name, sizeof(name), "things.%s", group);
+        kube_put_crd(w.store, name, group, "v1");
+    }
+    world_start(&w);
+    ok(world_ready(&w, 5000), "ready");
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "things.g%d.example.com", i);
+        kube_delete(w.store, KUBE_CRD, name);
+    }
+    sim_run_ms(w.loop, EXCLUSIONS_GRACE_MS - 1000);
+    is_double(world_metric(&w, "mvproxy_excluded_group_versions", NULL), MANY, "all deleted: all excluded for five minutes");
+    log_set_stream(f);
+    for (int ms = 0; ms < 3000; ms++) {
+        size_t lines;
+
+        sim_run_ms(w.loop, 1);
+        log_flush();
+        fflush(f);
+        lines = reaped_lines(text);
+        most = lines - seen > most ? lines - seen : most;
+        seen = lines;
+    }
+    log_set_stream(stderr);
+    fclose(f);
+    free(text);
+    is_double(world_metric(&w, "mvproxy_excluded_group_versions", NULL), 0, "then none is");
+    ok(seen == MANY && most <= AT_ONCE_MOST, "%zu of %zu at once", most, seen);
+    world_end(&w);
+}
+
 static void refused(void)
 {
     static const unsigned codes[] = {401, 403, 404};
@@ -323,6 +381,7 @@ int main(void)
     changed_versions();
     taken_over();
     many();
+    many_reaped();
     refused();
     silent();
     registered_amid_failure();
