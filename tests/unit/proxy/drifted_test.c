@@ -524,6 +524,50 @@ static void head_of_a_custom_resource(const char *type)
     world_close(&w);
 }
 
+/* A request has waited at the local server since nobody was known to serve it: what is known by now counts. */
+static void served_meanwhile(size_t before)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.peers_without_jobs = before;
+    w.n_peers = before;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    ok(has(conn(&w.local, 0), JOBS), "%zu peers, nobody has it: the local server is to say so", before);
+    w.n_peers = 1;
+    w.peers_without_jobs = 0;
+    world_know(&w);
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(until(&w, world_waiting(&w)), "a peer serves it by now: looks again");
+    world_refreshed(&w);
+    ok(has(conn(&w.peers[0], 0), "GET " JOBS), "and goes there");
+    say(conn(&w.peers[0], 0), OK_ANSWER);
+    ok(has(c, "\r\n\r\nok") && !got(c, "HTTP/1.1 404 "), "the client sees no 404");
+    world_close(&w);
+}
+
+static void nobodys_still(void)
+{
+    struct world w;
+    struct side *c;
+    unsigned misses;
+
+    world_init(&w, 1);
+    w.peers_without_jobs = 1;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    world_know(&w);
+    misses = w.misses;
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "HTTP/1.1 404 ") && w.misses == misses, "something else is known by now: 404 at once");
+    world_close(&w);
+}
+
 static void ordinary_not_found(void)
 {
     struct world w;
@@ -630,6 +674,9 @@ int main(void)
     no_route();
     head_of_a_custom_resource("application/json");
     ordinary_not_found();
+    served_meanwhile(0);
+    served_meanwhile(1);
+    nobodys_still();
     all_denials_of_the_local_server();
     all_denials_of_a_peer();
     a_peer_that_is_not_ready("the request has been made before all known HTTP paths have been installed, please try");
