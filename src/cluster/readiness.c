@@ -29,6 +29,8 @@ struct readiness {
     uint64_t doubt_ms;  /* the last time when that was in doubt */
     bool asked;         /* a probe of this origin has ended */
     struct fetch *fetch;
+    uint64_t asked_ms;  /* when that was sent */
+    bool slow;          /* its last answer took longer than a look waits: looks wait as long as questions do */
     struct err failure; /* why it is not ready */
     bool etcd_fails;    /* its last /readyz said so, of the bad ones */
     bool again;         /* invalidated while it was asked: the answer may be of before */
@@ -127,6 +129,12 @@ static void be_ready(struct readiness *r)
     r->served = true;
 }
 
+static void note_pace(struct readiness *r, const struct fetch_result *f, uint64_t sent_ms)
+{
+    if (f->ok)
+        r->slow = loop_now_ms(r->loop) - sent_ms > READINESS_LOOK_TIMEOUT_MS;
+}
+
 static void ask(struct readiness *r);
 
 static void on_answer(void *arg, const struct fetch_result *f)
@@ -137,6 +145,7 @@ static void on_answer(void *arg, const struct fetch_result *f)
 
     r->fetch = NULL;
     r->asked = true;
+    note_pace(r, f, r->asked_ms);
     note_good(r, f, !again);
     /* Who starts may take long to say that it is not ready yet: it has not gone away again. */
     if (!f->ok && !slow)
@@ -183,6 +192,7 @@ static void ask(struct readiness *r)
     }
     loop_timer_cancel(r->timer);
     r->paid_ms = now + ahead + READINESS_SPACING_MS;
+    r->asked_ms = now;
     r->fetch = request(r, false, READINESS_TIMEOUT_MS, on_answer);
     if (r->fetch == NULL)
         loop_timer_set(r->timer, READINESS_POLL_MS);
@@ -201,6 +211,7 @@ static void on_looked(void *arg, const struct fetch_result *f)
     bool refuses = f->ok && f->head->status >= 500 && readyz_etcd_fails(f->body);
 
     r->look = NULL;
+    note_pace(r, f, r->look_ms);
     note_good(r, f, r->look_ms > r->doubt_ms);
     loop_timer_set(r->look_timer,
                    f->timed_out ? READINESS_POLL_MS : jitter_ms(READINESS_LOOK_MS, READINESS_JITTER_PERCENT));
@@ -223,7 +234,7 @@ static void on_look_timer(void *arg)
 
     r->look_ms = loop_now_ms(r->loop);
     if (r->state == READINESS_READY && r->fetch == NULL)
-        r->look = request(r, true, READINESS_LOOK_TIMEOUT_MS, on_looked);
+        r->look = request(r, true, r->slow ? READINESS_TIMEOUT_MS : READINESS_LOOK_TIMEOUT_MS, on_looked);
     if (r->look == NULL)
         loop_timer_set(r->look_timer, READINESS_LOOK_MS);
 }
@@ -279,7 +290,7 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
     loop_defer_cancel(r->loop, &r->giving_up);
     doubt(r);
     r->bad_looks = 0;
-    r->asked = r->served = false;
+    r->asked = r->served = r->slow = false;
     r->origin = o == NULL ? NULL : origin_ref(o);
     origin_unref(old);
     if (o == NULL) {

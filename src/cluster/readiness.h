@@ -40,7 +40,8 @@ enum {
 };
 /*
  * Those once a second, with jitter. Two in a row are further apart than a second: so often kube-apiserver asks its etcd
- * at most, and repeats in between what it knows. A server that does not answer is known to be away in five seconds.
+ * at most, and repeats in between what it knows. A server that does not answer is known to be away in five seconds;
+ * one whose answers take longer than a look waits, so that looks wait as long as other probes, in six.
  */
 enum { READINESS_LOOK_MS = 1200, READINESS_LOOK_TIMEOUT_MS = 1400, READINESS_BAD_LOOKS = 2 };
 

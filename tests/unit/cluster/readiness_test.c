@@ -420,6 +420,45 @@ static void passing_trouble(void)
     world_end(&w);
 }
 
+static size_t times_said(const char *log, const char *what)
+{
+    size_t n = 0;
+
+    while ((log = strstr(log, what)) != NULL) {
+        log += strlen(what);
+        n++;
+    }
+    return n;
+}
+
+/* It takes longer to answer than a look waits, and less than other questions do. */
+static void slow(void)
+{
+    struct world w;
+    struct told t;
+
+    start(&w, true);
+    kube_sim(w.local)->delay_ms = (READINESS_LOOK_TIMEOUT_MS + READINESS_TIMEOUT_MS) / 2;
+    sim_run_ms(w.loop, 10000);
+    listen_to_log(&t);
+    sim_run_ms(w.loop, 60000);
+    heard(&t);
+    is_state(&w, READINESS_READY, "slow: it is there");
+    is_u64(times_said(t.text, "is not ready"), 0, "and does not come and go");
+    free(t.text);
+    kube_sim(w.local)->fault = SIM_HANG;
+    sim_run_ms(w.loop, 6000 + READINESS_TIMEOUT_MS); /* what was under way is answered */
+    is_state(&w, READINESS_UNREACHABLE, "that it hangs then is known six seconds after its last answer");
+    kube_sim(w.local)->fault = SIM_FINE;
+    kube_sim(w.local)->delay_ms = 5;
+    sim_run_ms(w.loop, 20000);
+    is_state(&w, READINESS_READY, "it is back, and quick");
+    kube_sim(w.local)->fault = SIM_HANG;
+    sim_run_ms(w.loop, 5000);
+    is_state(&w, READINESS_UNREACHABLE, "that a quick one hangs is known in five");
+    world_end(&w);
+}
+
 static bool count_readyz(void *arg, struct sim_request *q)
 {
     unsigned *n = arg;
@@ -517,6 +556,7 @@ int main(void)
     alone();
     restart_unseen();
     readyz_hangs();
+    slow();
     loading();
     told_to_peers();
     not_told_to_peers(true);

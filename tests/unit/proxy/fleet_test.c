@@ -638,6 +638,8 @@ static void was_found(void)
         {48523562, 20, "a peer that was not ready was not asked again if the other one was dead"},
         {47001114, 20, "a Lease that an upgrade had just created seemed left behind, by a clock that was set back"},
         {50589035, 20, "who could not be read or heard of had become another, and a peer denied in his place"},
+        {53073835, 20, "the local server's 404 counted for who had waited while a peer came that serves it"},
+        {53077919, 20, "a slow local server came and went, and took with it what it would have answered"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
