@@ -180,13 +180,14 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
  * Who came while the Leases could not be followed is not known: for a while anything may be his. So it is for a moment
  * after they are followed again, until what has happened is read. Of failures with less than a minute between them only
  * the first has its minute: what comes and goes for ever must not turn every API that is optional into 503 for ever.
+ * Who has never been allowed to read them serves by what else is known.
  */
 static bool is_behind(const struct cluster *c, struct survey *s)
 {
     uint64_t now = loop_now_ms(c->loop);
     bool fail;
 
-    if (c->leases == NULL || c->leases_changed_ms == 0 || leases_refused(c->leases) != 0)
+    if (c->leases == NULL || c->leases_changed_ms == 0 || (leases_refused(c->leases) != 0 && !leases_synced(c->leases)))
         return false;
     fail = leases_failure(c->leases) != NULL;
     s->unknown |= fail;

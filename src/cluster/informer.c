@@ -63,6 +63,7 @@ struct informer {
     bool said;          /* that it fails */
     bool recovered;     /* it worked again, and no resourceVersion has expired since */
     struct err failure; /* empty: works */
+    struct err told;    /* the last that was logged */
     unsigned failures;  /* in a row */
     char version[VERSION_BYTES];
     struct strmap *keys; /* → the epoch in which it was seen last */
@@ -133,18 +134,25 @@ static void wait_ms(struct informer *i, uint64_t ms)
     loop_timer_set(i->timer, ms);
 }
 
+/* Twice in a row in another way than was said. */
+static bool fails_otherwise(const struct informer *i, const char *why)
+{
+    return i->said && strcmp(i->failure.text, why) == 0 && strcmp(i->told.text, why) != 0;
+}
+
 /* The one way from any state to waiting because something went wrong. */
 static void fails(struct informer *i, bool relist, const char *why)
 {
     uint64_t wait = backoff_next(&i->backoff);
-    bool news = !err_is_set(&i->failure);
+    bool news = !err_is_set(&i->failure), otherwise = fails_otherwise(i, why);
 
     i->relist = i->relist || relist;
     err_clear(&i->failure);
     (void)err_set(&i->failure, "%s", why);
     i->failures++;
-    if (!i->said && !api_local_unreachable(i->o.api)) {
+    if ((!i->said || otherwise) && !api_local_unreachable(i->o.api)) {
         i->said = true;
+        i->told = i->failure;
         log_warning("Informer cannot list or watch", LT("collection", i->o.name), LT("state", state_names[i->state]),
                     LT("err", why), LU("retryMs", wait));
     } else

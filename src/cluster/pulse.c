@@ -26,6 +26,7 @@ struct pulse {
     enum pulse_state state;
     uint64_t since_ms, failed_ms, failure_since_ms;
     struct err failure; /* the last */
+    struct err told;    /* the last that was told */
     enum failure kind;  /* of it */
     uint64_t asked_ms;  /* the beginning of the last probe */
     uint64_t heard_ms;  /* when the last answer to anything but probes came; 0: none */
@@ -63,9 +64,18 @@ static void set_state(struct pulse *p, enum pulse_state s, bool other)
         p->o.changed(p->o.arg, before);
 }
 
+/* A server that is restarted fails in one way after the other: told is what it stays with. */
+static bool fails_otherwise(const struct pulse *p)
+{
+    return p->state == PULSE_UNREACHABLE && p->failed_ms - p->failure_since_ms >= PULSE_REASON_MS &&
+           strcmp(p->failure.text, p->told.text) != 0;
+}
+
 /* An outage may begin with one error and go on with another: each has its own age. */
 static void unreachable(struct pulse *p, const struct err *why, enum failure kind)
 {
+    bool otherwise;
+
     p->failed_ms = loop_now_ms(p->loop);
     if (p->state != PULSE_UNREACHABLE || strcmp(why->text, p->failure.text) != 0)
         p->failure_since_ms = p->failed_ms;
@@ -73,7 +83,10 @@ static void unreachable(struct pulse *p, const struct err *why, enum failure kin
     p->kind = kind;
     p->good_ms = 0;
     p->loading |= p->o.peer && kind != FAILURE_REFUSED; /* whoever answers next may be a new process */
-    set_state(p, PULSE_UNREACHABLE, false);
+    otherwise = fails_otherwise(p);
+    if (otherwise || p->state != PULSE_UNREACHABLE)
+        p->told = *why;
+    set_state(p, PULSE_UNREACHABLE, otherwise);
 }
 
 /* Nothing but what a version can consist of is taken over from others. */

@@ -48,6 +48,8 @@ static void on_pulse(void *arg, enum pulse_state before)
 
     pulse_look(s->pulse, &v);
     say_pulse(s, &v, before);
+    if (before == PULSE_UNREACHABLE && v.state == before) /* for another reason */
+        return;
     /* That it answers as long as anybody has asked is no news. */
     if (before != PULSE_UNKNOWN || v.state == PULSE_UNREACHABLE)
         refresh_trigger(s->discovery, REFRESH_PULSE);

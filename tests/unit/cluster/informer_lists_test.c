@@ -3,8 +3,11 @@
 #include "cluster/informer.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/strmap.h"
 #include "cluster/api.h"
 #include "cluster/work.h"
@@ -185,6 +188,43 @@ static void answers(void)
         ok(informer_failure(r.informer) == NULL && informer_refused(r.informer) == 0, "nothing is wrong");
         end(&r);
     }
+}
+
+static size_t times_said(const char *log, const char *why)
+{
+    size_t n = 0;
+
+    while ((log = strstr(log, "cannot list or watch\"")) != NULL) {
+        const char *end = strchr(log, '\n'), *found = strstr(log, why);
+
+        n += strncmp(log - 6, "still ", 6) != 0 && found != NULL && found < end;
+        log = end;
+    }
+    return n;
+}
+
+/* Who reads the log sees what it stays with, and not each way in which it fails once. */
+static void said_again(void)
+{
+    static const struct answer all[] = {{500, "{}"}, {403, "{}"}, {500, "{}"}, {404, "{}"}, {403, "{}"},
+                                        {403, "{}"}, {403, "{}"}, {500, "{}"}, {403, "{}"}};
+    struct recorder r;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    log_set_stream(f);
+    start(&r, all, ROWS(all), 0);
+    sim_run_ms(r.w.loop, 10 * 60000);
+    ok(r.lists > ROWS(all), "%zu failures", r.lists);
+    end(&r);
+    log_flush();
+    log_set_stream(stderr);
+    (void)fclose(f);
+    is_u64(times_said(text, "answered 500"), 1, "the first way: said");
+    is_u64(times_said(text, "answered 404"), 0, "one that passes: not");
+    is_u64(times_said(text, "answered 403"), 1, "the one that stays: said once");
+    free(text);
 }
 
 /* Its version is too old before anything was listed: that is no failure. */
@@ -387,6 +427,7 @@ static void amid_gone(void)
 int main(void)
 {
     answers();
+    said_again();
     gone_at_once();
     in_pages();
     page_fails();
