@@ -180,7 +180,6 @@ static void settle(struct job *j, const char *why)
     account(j);
     if (j->waiter != NULL)
         cluster_forget_waiter(j->proxy->cluster, j->waiter);
-    j->waiter = NULL;
     job_drop_back(j);
     list_remove(&j->proxy->under_way, &j->under_way);
     if (list_linked(&j->node))
