@@ -17,6 +17,11 @@ bool answer_proves_nothing(const struct job *j);
  * its discovery as known here is outdated, and the 404 or 405 would be false. `body`: the answer has one.
  */
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body);
+/*
+ * Whether the local server's denial is of what nobody served when the request came, and somebody does by now, or may:
+ * it has waited for long, at servers that did not answer.
+ */
+bool answer_is_outdated(const struct job *j);
 /* For an answer that denies: whether the server is starting or stopping, and has not read the request. */
 bool answer_is_not_read(const struct http_head *head);
 /* Whether it is from a peer's mvproxy whose server could not be reached, or is only starting (REWRITE_TRY_ANOTHER). */

@@ -73,6 +73,14 @@ bool decide_later(struct job *j)
     return true;
 }
 
+void decide_anew(struct job *j)
+{
+    job_drop_back(j);
+    j->looked_again = true;
+    job_waited(j);
+    j->proxy->act(j);
+}
+
 void decide_again(struct job *j, const struct gvr *denied)
 {
     job_drop_back(j);

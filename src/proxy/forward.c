@@ -136,6 +136,10 @@ static void local_denies(struct job *j)
 {
     struct gvr gvr = reqinfo_gvr(&j->info);
 
+    if (answer_is_outdated(j) && !alternatives_body_gone(j)) {
+        decide_anew(j);
+        return;
+    }
     if (alternatives_body_gone(j) || j->route.row == ROUTE_ROW_FORBIDDEN || j->route.row == ROUTE_ROW_LOCAL_FAILOVER) {
         job_drop_back(j);
         request_metrics_retry(j->proxy->request_metrics, "local-not-found");

@@ -457,6 +457,18 @@ static bool is_elsewhere(const struct job *j)
            !served_excluded(j->served, h->about.group, h->about.version);
 }
 
+/* Nobody had it when the request came, which may be long ago; by now somebody has it, or may. */
+static bool is_outdated(const struct job *j)
+{
+    const struct served *now = cluster_served(j->proxy->cluster);
+    struct heal h = *j->heal;
+
+    if (j->judge != NULL || j->looked_again || now == j->served || is_in(h.merged, &h))
+        return false;
+    h.merged = served_merged_doc(now, half_with(&h));
+    return is_in(h.merged, &h) || why_withheld(now, &h, false) != NULL;
+}
+
 /* False: the 404 is true, or will be completed. */
 static bool denied(struct job *j, const struct http_head *head)
 {
@@ -465,6 +477,10 @@ static bool denied(struct job *j, const struct http_head *head)
 
     if (local_has_drifted(j)) {
         decide_again(j, &(struct gvr){j->heal->about.group, j->heal->about.version, SLICE_NONE});
+        return true;
+    }
+    if (is_outdated(j)) {
+        decide_anew(j);
         return true;
     }
     why = why_withheld(j->served, j->heal, j->judge != NULL || unsettled);

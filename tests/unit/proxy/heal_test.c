@@ -469,6 +469,30 @@ static void switched_off_and_away(void)
     }
 }
 
+/* A request has waited at the local server since nobody was known to have it: what is known by now counts. */
+static void known_meanwhile(const char *request, size_t without, bool behind, const char *want)
+{
+    struct world w;
+    struct side *c;
+
+    start(&w);
+    w.peers_without_jobs = w.n_peers;
+    world_know(&w);
+    c = client(&w);
+    (void)asked(&w, c, request);
+    w.peers_without_jobs = without;
+    w.behind = behind;
+    world_know(&w);
+    buf_reset(&conn(&w.local, 0)->got);
+    say(conn(&w.local, 0), NOT_FOUND);
+    if (behind || without < w.n_peers) {
+        ok(has(conn(&w.local, 0), "\r\n\r\n"), "%.20s: by now somebody has it, or may: asked again", request);
+        say(conn(&w.local, 0), NOT_FOUND);
+    }
+    ok(has(c, want), "and then: %s", want);
+    world_close(&w);
+}
+
 /* Discovery said that the local server has it, and it says 404: that is looked at before anybody is told so. */
 static void local_denies(void)
 {
@@ -743,6 +767,10 @@ int main(void)
     leaves_before_it_is_completed();
     with_trailers();
     false_404();
+    known_meanwhile(GET("/apis/batch/v1"), 0, false, "\"name\":\"jobs\"");
+    known_meanwhile(GET("/apis/batch"), 0, false, BATCH_ALONE);
+    known_meanwhile(GET("/apis/batch/v1"), SIZE_MAX, true, "HTTP/1.1 503 ");
+    known_meanwhile(GET("/apis/batch/v1"), SIZE_MAX, false, "lost");
     for (unsigned i = 0; i < 2; i++) {
         without_memory(GET("/apis/batch"), i);
         without_memory(GET("/apis/batch/v1"), i);
