@@ -4,6 +4,7 @@
 #include "back/back.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/comparer.h"
+#include "cluster/leases.h"
 #include "cluster/server.h"
 #include "net/loop.h"
 
@@ -95,6 +96,12 @@ static void show_peers(const struct cluster *c)
         metric_set(lives[i].metric, c->peers == NULL ? 0 : (double)peers_count_life(c->peers, lives[i].life));
 }
 
+/* One list that was read is not enough: who comes after it, and who goes, is not seen. */
+static bool follows_leases(const struct cluster *c)
+{
+    return c->leases != NULL && leases_synced(c->leases) && leases_failure(c->leases) == NULL;
+}
+
 static void show_configured(const struct cluster *c)
 {
     const struct cluster_metrics *m = &c->metrics;
@@ -103,6 +110,7 @@ static void show_configured(const struct cluster *c)
 
     metric_show(m->peers_live, peers);
     metric_show(m->peers_drained, peers);
+    metric_show(m->leases_watching, peers);
     metric_show(m->peers_ignored, peers);
     metric_show(m->skewed, peers);
     metric_show(m->uneven, peers);
@@ -124,6 +132,7 @@ static void on_collect(void *arg)
 
     metric_set(c->metrics.skewed, (double)comparer_result(c->comparer)->n_skewed);
     metric_set(c->metrics.uneven, (double)comparer_result(c->comparer)->uneven);
+    metric_set(c->metrics.leases_watching, follows_leases(c) ? 1 : 0);
     show_peers(c);
     show_servers(c);
     show_configured(c);

@@ -77,6 +77,8 @@ void cluster_metrics_init(struct cluster_metrics *cm, struct metrics *m)
         metric_single(m, METRIC_GAUGE, "mvproxy_peers_drained", "Other API servers that an operator has drained.");
     cm->peers_ignored = metric_single(m, METRIC_COUNTER, "mvproxy_peers_ignored_total",
                                       "Looks at Leases of API servers for which there was no room.");
+    cm->leases_watching = metric_single(m, METRIC_GAUGE, "mvproxy_leases_watching",
+                                        "1 while the identity Leases of API servers are listed and watched.");
     cm->identity_publishing = metric_single(m, METRIC_GAUGE, "mvproxy_identity_lease_publishing",
                                             "1 while this instance publishes the identity Lease of its server.");
     cm->identity_collected = metric_single(m, METRIC_COUNTER, "mvproxy_identity_leases_collected_total",

@@ -15,6 +15,7 @@ struct cluster_metrics {
     struct metric *failing_over, *skewed, *uneven;
     struct metric *peers_drained, *peers_ignored;
     struct metric *peers_live, *peers_lapsed, *peers_forgotten;
+    struct metric *leases_watching;
     struct metric *identity_publishing, *identity_collected;
     struct metric_family *identity_renewals; /* result: "ok", "conflict", "failed", "yielded" */
     struct metric *front_differs, *front_refused;

@@ -12,6 +12,8 @@ import subprocess
 import tempfile
 import time
 
+from yaml import safe_load_all
+
 import fixture
 from fixture import Skip, check, ctl, ctl_json, equal, until
 from test_check import authentication
@@ -254,6 +256,39 @@ def test_files(world):
     until(lambda: value(world, "mvproxy_certificate_files_good") == 1, "the files to be good again")
     told = [(c["kind"], c["text"]) for c in ctl_json(world, "status")["changes"]]
     check(("recovered", "all certificate files can be used again") in told, "its end", told)
+
+
+def rights():
+    """Those of contrib/rbac, as the simulation takes them."""
+    with open(os.path.join(fixture.TREE, "contrib", "rbac", "mvproxy.yaml"), encoding="utf-8") as roles:
+        return [dict(rule, users=["system:mvproxy"], namespace=role["metadata"].get("namespace", ""))
+                for role in safe_load_all(roles) for rule in role.get("rules", ())]
+
+
+def test_leases(world):
+    """MvproxyLeasesUnread: what the local server answers, since when, which right is missing. An open watch goes on without, so it is cut"""
+    a, name, options = world.proxies["a"], "mvproxy_leases_watching", {"apiserver-user": "system:mvproxy", "apiserver-groups": ["system:authenticated"]}
+
+    def taken():
+        return a.metric(name) == 0 and a.metric("mvproxy_local_failover_active") == 0
+    world.sim.ask("rules", "PUT", rights())
+    try:
+        a.await_log('"Reloaded"', a.reload(options))
+        world.sim.command("a", "cut")
+        until(lambda: a.metric(name) == 1 and a.ready(), "the Leases to be followed with the rights of contrib/rbac")
+        world.sim.ask("rules", "PUT", [rule for rule in rights() if "leases" not in rule.get("resources", ())])
+        world.sim.command("a", "cut")
+        walk(world, "MvproxyLeasesUnread", taken, r"(?m)^Identity Leases cannot be read, .*\(for " + AGE + r"\): answered 403",
+             r"(?s)identity and Leases.*system:mvproxy lacks rights: .*leases")
+        world.sim.ask("rules", "PUT", rights())
+        until(lambda: a.metric(name) == 1, "the Leases to be followed again, by itself")
+    finally:
+        for option in options:
+            a.options.pop(option)
+        a.await_log('"Reloaded"', a.reload())
+        world.sim.ask("rules", "PUT", [])
+        world.sim.command("a", "cut")
+    until(lambda: a.metric(name) == 1 and a.ready(), "the usual user")
 
 
 def test_etcd(world):

@@ -3,16 +3,18 @@
  * An hour of a simulated control plane (fleet.h) in which clients ask throughout, as Prometheus would see it: what each
  * mvproxy's /metrics says, every 15 s of its time.
  *
- *   fleet_hour healthy | dead-peer | dead-server | replaced-server | dead-etcd
+ *   fleet_hour healthy | dead-peer | dead-server | replaced-server | dead-etcd | refused-leases
  *
  * Of three nodes the last serves what the others do not. After ten minutes nothing happens, or that node dies, or its
- * kube-apiserver, or that of the first node, whose APIs all have, or etcd answers nobody. Before each exposition stands
- * "# scrape NODE SECOND"; nothing follows where no mvproxy runs.
+ * kube-apiserver, or that of the first node, whose APIs all have, or etcd answers nobody, or the first node's mvproxy
+ * may not read Leases any more. Before each exposition stands "# scrape NODE SECOND"; nothing follows where no mvproxy
+ * runs.
  */
 #include <stdio.h>
 
 #include "admin/metrics_text.h"
 #include "base/log.h"
+#include "kube/lease.h"
 #include "lib/tap.h"
 #include "sim/fleet.h"
 
@@ -61,9 +63,10 @@ int main(int argc, char **argv)
     const char *story = argc == 2 ? argv[1] : "";
     bool peer = strcmp(story, "dead-peer") == 0, server = strcmp(story, "dead-server") == 0;
     bool etcd = strcmp(story, "dead-etcd") == 0, replaced = strcmp(story, "replaced-server") == 0;
+    bool refused = strcmp(story, "refused-leases") == 0;
     struct fleet *f;
 
-    if (!peer && !server && !replaced && !etcd && strcmp(story, "healthy") != 0)
+    if (!peer && !server && !replaced && !etcd && !refused && strcmp(story, "healthy") != 0)
         return 2;
     log_set_stream(fopen("/dev/null", "w"));
     f = fleet_new(NODES);
@@ -81,6 +84,8 @@ int main(int argc, char **argv)
             fleet_stop_server(f, 0, false);
         if (t == EVENT_S * 1000 && peer)
             fleet_kill_proxy(f, NODES - 1);
+        if (t == EVENT_S * 1000 && refused)
+            kube_forbid(fleet_server(f, 0), LEASE_COLLECTION_PATH, 403); /* a watch that is open goes on */
         for (unsigned i = 0; t == EVENT_S * 1000 && etcd && i < 2; i++)
             fleet_etcd_member(f, i)->fault = SIM_REFUSE;
         if (t % (SCRAPE_S * 1000) == 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "base/metric.h"
+#include "kube/lease.h"
 #include "lib/tap.h"
 #include "sim/sim_loop.h"
 #include "sim/world.h"
@@ -154,6 +155,50 @@ static void taken_away(void)
     world_end(&w);
 }
 
+/* Rights that are taken away, a watch that is refused while lists are answered, a server that is away: all the same. */
+static void leases_unread(void)
+{
+    static const char *const name = "mvproxy_leases_watching";
+    unsigned followed = 0;
+    struct world w;
+
+    (void)with_peer(&w);
+    kube_forbid(w.local, LEASE_COLLECTION_PATH, 403);
+    is_double(world_metric(&w, name, NULL), 0, "nothing was read before anything has begun");
+    sim_run_ms(w.loop, 20000);
+    is_u64(series(&w, name, NULL), 1, "without the right it is said");
+    is_double(world_metric(&w, name, NULL), 0, "that the Leases were never read");
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, 120000);
+    is_double(world_metric(&w, name, NULL), 1, "with it they are followed");
+
+    kube_forbid(w.local, LEASE_COLLECTION_PATH, 403);
+    sim_run_ms(w.loop, 10000);
+    is_double(world_metric(&w, name, NULL), 1, "and as long as that watch lasts");
+    sim_server_break(kube_sim(w.local));
+    sim_run_ms(w.loop, 10000);
+    is_double(world_metric(&w, name, NULL), 0, "then they are not");
+    sim_run_ms(w.loop, 600000);
+    is_double(world_metric(&w, name, NULL), 0, "for as long as it is refused");
+    kube_forbid(w.local, NULL, 0);
+    sim_run_ms(w.loop, 120000);
+    is_double(world_metric(&w, name, NULL), 1, "granted again");
+
+    kube_forbid_watches(w.local, 403);
+    sim_server_break(kube_sim(w.local));
+    for (unsigned i = 0; i < 60; i++) {
+        sim_run_ms(w.loop, 1000);
+        followed += world_metric(&w, name, NULL) > 0;
+    }
+    is_u64(followed, 0, "lists alone are not enough");
+    kube_forbid_watches(w.local, 0);
+    sim_run_ms(w.loop, 120000);
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, 5000);
+    is_double(world_metric(&w, name, NULL), 0, "a server that is away");
+    world_end(&w);
+}
+
 static void not_configured(void)
 {
     static const char *const silent[] = {"mvproxy_etcd_working",
@@ -162,6 +207,7 @@ static void not_configured(void)
                                          "mvproxy_identity_lease_publishing",
                                          "mvproxy_peers",
                                          "mvproxy_peers_ignored_total",
+                                         "mvproxy_leases_watching",
                                          "mvproxy_peers_drained",
                                          "mvproxy_identity_leases_collected_total",
                                          "mvproxy_peer_endpoint_records_watching",
@@ -192,6 +238,7 @@ int main(void)
     another_answers();
     two_of_one_name();
     taken_away();
+    leases_unread();
     not_configured();
     return tap_end();
 }
