@@ -20,10 +20,11 @@
 enum {
     DRAIN_ARRIVING_MS = 1000, /* for a request that is on its way when we drain */
     DRAIN_LOOK_MS = 200,
-    SAID_AGAIN_MS = 20000,  /* between two lines about what clients can bring about as often as they like */
-    FRESH_ALWAYS = 64,      /* silent connections that a low max_connections does not forbid */
-    FULL_LOOK_MS = 100,     /* at max_connections, for one that has become idle */
-    PAUSE_SHOWN_MS = 10000, /* a place that comes free for a moment does not end it */
+    SAID_AGAIN_MS = 20000,      /* between two lines about what clients can bring about as often as they like */
+    HANDSHAKE_BYTES = 32 << 10, /* that it may need: a hello, a flight with certificates */
+    FRESH_ALWAYS = 64,          /* silent connections that a low max_connections does not forbid */
+    FULL_LOOK_MS = 100,         /* at max_connections, for one that has become idle */
+    PAUSE_SHOWN_MS = 10000,     /* a place that comes free for a moment does not end it */
 };
 
 /* A line that is written now and then; what has happened meanwhile is told when its time is over. */
@@ -196,6 +197,12 @@ static void on_opened(struct front_conn *fc)
         front_conn_close(fc, FRONT_CLOSE_NO_MEMORY, STREAM_CLOSE_NOW);
 }
 
+/* What the stream could not keep for want of room; itself it knows only that it failed. */
+static bool lacks_memory(const struct front_conn *fc)
+{
+    return !stream_was_left(fc->stream) && !quota_has_room(&fc->memory.held, HANDSHAKE_BYTES);
+}
+
 static void on_handshake(struct stream *s, enum stream_event ev, void *arg)
 {
     struct front_conn *fc = arg;
@@ -204,7 +211,8 @@ static void on_handshake(struct stream *s, enum stream_event ev, void *arg)
     if (ev == STREAM_OPENED)
         on_opened(fc);
     else if (ev == STREAM_FAILED || ev == STREAM_EOF)
-        front_conn_close(fc, FRONT_CLOSE_HANDSHAKE, STREAM_CLOSE_NOW);
+        front_conn_close(fc, ev == STREAM_FAILED && lacks_memory(fc) ? FRONT_CLOSE_MEMORY : FRONT_CLOSE_HANDSHAKE,
+                         STREAM_CLOSE_NOW);
 }
 
 static size_t fresh_budget(const struct front *f)

@@ -638,8 +638,15 @@ static void test_bad_handshake(struct world *w)
     client_close(&c, STREAM_CLOSE_NOW);
     is_double(world_closed(w, "handshake"), 2, "counted");
     w->opts.handshake_timeout_ms = 0; /* the next one needs time, on a busy machine */
+    w->opts.max_memory = 256;
     front_update(w->front, &w->opts);
     w->client_tls = tls;
+    client_start(w, &c);
+    ok(client_ended(&c) != CLIENT_OPEN, "so does one for which there is no memory");
+    client_close(&c, STREAM_CLOSE_NOW);
+    is_double(world_closed(w, "memory") - world_closed(w, "handshake"), 1 - 2, "counted as such, and as nothing else");
+    w->opts.max_memory = 0;
+    front_update(w->front, &w->opts);
     client_open(w, &c);
     client_ask(&c, "/who");
     world_handled(w, 1);
@@ -648,7 +655,7 @@ static void test_bad_handshake(struct world *w)
     respond_whole(w, 200, "ok");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(world_empty(w), "over");
-    is_double(world_metric(w, "mvproxy_front_accepted_connections_total", NULL), 3, "three came");
+    is_double(world_metric(w, "mvproxy_front_accepted_connections_total", NULL), 4, "four came");
     is_double(world_metric(w, "mvproxy_front_handshake_seconds", NULL), 1, "one got in");
 }
 
