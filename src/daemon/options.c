@@ -14,6 +14,10 @@
 #define FIELD(name) .offset = offsetof(struct config, name)
 #define HOUR_MS ((uint64_t)3600 * 1000)
 
+/* One of the longest request headers takes 2 MiB, a TLS connection with a small request 64 KiB: below that clients are
+ * cut off, at the very end all of them. Who writes less mostly means KiB or MiB. */
+enum { LEAST_CLIENT_MEMORY = 8 << 20 };
+
 static const struct option table[] = {
 /* clang-format off */
 #define SECTION "Serving"
@@ -45,8 +49,8 @@ static const struct option table[] = {
      .section = SECTION, .argument = "N", .help = "Requests that a new connection may make; the answer to the last one says so (over HTTP/2 by GOAWAY, and what had come before the client knew is served, too). 0: no limit, as with kube-apiserver."},
     {.name = "goaway-chance", .type = OPTION_TEXT, FIELD(goaway_chance), .initial = "0", .section = SECTION, .argument = "FRACTION",
      .help = "Part of the HTTP/2 requests after which the client is told to make a new connection, so that clients spread anew over the servers behind a load balancer; requests under way are not disturbed. 0 (never) to 0.02; 0.001 is a good begin. Not for clusters with one API server or without a load balancer."},
-    {.name = "max-client-memory", .type = OPTION_NUMBER, FIELD(max_client_memory), .initial = "0", .min = 0, .max = (uint64_t)1 << 50,
-     .section = SECTION, .argument = "BYTES", .help = "What all clients together may make the process hold: requests, bodies and answers that wait. When seven eighths of it are in use, new requests of addresses that hold more than an equal share are answered with 429 and Retry-After, and connections of such addresses are closed: first those that hold much and move little, the greediest first, then small ones that are idle. 0: a quarter of the memory of the machine or of the control group, at least 256 MiB."},
+    {.name = "max-client-memory", .type = OPTION_NUMBER, FIELD(max_client_memory), .initial = "0", .min = LEAST_CLIENT_MEMORY, .or_zero = true,
+     .max = (uint64_t)1 << 50, .section = SECTION, .argument = "BYTES", .help = "What all clients together may make the process hold: requests, bodies and answers that wait. When seven eighths of it are in use, new requests of addresses that hold more than an equal share are answered with 429 and Retry-After, and connections of such addresses are closed: first those that hold much and move little, the greediest first, then small ones that are idle. Not below 8388608 (8 MiB), with which a few of the longest request headers go through at once. 0: a quarter of the memory of the machine or of the control group, at least 256 MiB."},
     {.name = "max-request-header-bytes", .type = OPTION_NUMBER, FIELD(max_request_header_bytes), .initial = "1048576", .min = 1024, .max = 1048576,
      .section = SECTION, .argument = "BYTES", .help = "Longest request header; longer ones are answered with 431."},
     {.name = "client-header-timeout", .type = OPTION_DURATION, FIELD(client_header_timeout), .initial = "32s", .min = 100, .max = HOUR_MS,
@@ -254,15 +258,15 @@ static bool set_number(struct config *c, const struct option *o, const struct co
                         duration ? "duration: write it such as 1m30s" : "whole number: write it in digits alone");
         return false;
     }
-    if (below || v < o->min || v > o->max) {
+    if (below || (v < o->min && !(v == 0 && o->or_zero)) || v > o->max) {
         clock_format_duration(o->min, low);
         clock_format_duration(o->max, high);
         if (!duration) {
             (void)snprintf(low, sizeof(low), "%llu", (unsigned long long)o->min);
             (void)snprintf(high, sizeof(high), "%llu", (unsigned long long)o->max);
         }
-        config_complain(errors, &s->places[0], "%s: \"%.*s\" is out of range: give %s to %s", o->name,
-                        (int)s->values[0].n, s->values[0].p, low, high);
+        config_complain(errors, &s->places[0], "%s: \"%.*s\" is out of range: give %s%s to %s", o->name,
+                        (int)s->values[0].n, s->values[0].p, o->or_zero ? "0, or " : "", low, high);
         return false;
     }
     FIELD_OF(c, o, uint64_t) = v;

@@ -143,5 +143,15 @@ def test_limit_can_be_changed(world):
     check(proxy.metric("mvproxy_client_memory_limit_bytes") >= 256 << 20, "the default is at least 256 MiB")
 
 
+def test_least(world):
+    """what is too little for anybody is refused (256 MiB that were written as 256); with the least the longest header goes through"""
+    proxy = world.proxies["a"]
+    proxy.await_log('max-client-memory: \\"256\\" is out of range: give 0, or 8388608 to', proxy.reload({"max-client-memory": 256}))
+    proxy.await_log("Reloaded", proxy.reload({"max-client-memory": 8 << 20}))
+    long = {"x-%d" % i: "v" * 60000 for i in range(17)}
+    for _ in range(3):
+        equal(world.ask("GET", MAPS, headers=long).status, 200, "with a header of nearly 1 MiB")
+
+
 if __name__ == "__main__":
     fixture.main(globals())

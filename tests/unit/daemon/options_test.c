@@ -181,7 +181,7 @@ static const char *another(const struct option *o)
         {"hostname-override", "hostname-override: cp-x\n"},
         {"logging-format", "logging-format: json\n"},
         {"max-connections", "max-connections: 77\n"},
-        {"max-client-memory", "max-client-memory: 77\n"},
+        {"max-client-memory", "max-client-memory: 77777777\n"},
         {"v", "v: 3\n"},
         {"trusted-proxies", "trusted-proxies: 10.0.0.0/8\n"},
         {"peers", "peers: [cp-b=10.0.0.2:6443]\n"},
