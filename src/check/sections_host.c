@@ -2,16 +2,15 @@
 /* This machine: what the kernel allows, and who is on our ports. */
 #include "check/sections.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "daemon/addresses.h"
+#include "daemon/bind_trial.h"
 #include "daemon/machine_memory.h"
 #include "net/cidr.h"
 #include "net/own_address.h"
@@ -187,41 +186,6 @@ static void check_memory(struct scene *s)
 
 /* ---- our ports ---- */
 
-static socklen_t to_sockaddr(const struct listen_address *a, struct sockaddr_storage *out)
-{
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)out;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)out;
-
-    memset(out, 0, sizeof(*out));
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons((uint16_t)a->port);
-    if (inet_pton(AF_INET, a->host, &v4->sin_addr) == 1)
-        return sizeof(*v4);
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons((uint16_t)a->port);
-    return inet_pton(AF_INET6, a->host, &v6->sin6_addr) == 1 ? sizeof(*v6) : 0;
-}
-
-/* As a start would bind it, for a moment, without listening; free: also where this machine does not have the address
- * (now). 0 or an errno. */
-static int try_bind(const struct listen_address *a, int free)
-{
-    struct sockaddr_storage addr;
-    socklen_t n = to_sockaddr(a, &addr);
-    int fd = n == 0 ? -1 : socket(addr.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0), yes = 1, error = 0;
-
-    if (fd < 0)
-        return 0;
-    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    (void)setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &free, sizeof(free));
-    if (addr.ss_family == AF_INET6)
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
-    if (bind(fd, (struct sockaddr *)(void *)&addr, n) != 0)
-        error = errno;
-    close(fd);
-    return error;
-}
-
 /* As kubeadm sets it up: on all addresses, until the cut-over gives it loopback alone. */
 static bool is_the_servers(const struct scene *s, const struct listen_address *a)
 {
@@ -231,7 +195,7 @@ static bool is_the_servers(const struct scene *s, const struct listen_address *a
 
     err_clear(&err);
     return s->local_answers && derive_url(s->config->apiserver, &to, &err) && to.port == a->port &&
-           try_bind(&any, 0) == EADDRINUSE;
+           bind_trial(&any, false) == EADDRINUSE;
 }
 
 static void judge_bind(struct scene *s, const struct listen_address *a, const char *text, int error)
@@ -268,8 +232,8 @@ static bool judge_low(struct scene *s, unsigned port, const char *text)
 static bool check_one_free(struct scene *s, const struct listen_address *a)
 {
     char text[DERIVE_HOST_BYTES];
-    int error = try_bind(a, 1);
-    bool here = error != 0 || try_bind(a, 0) != EADDRNOTAVAIL, may;
+    int error = bind_trial(a, true);
+    bool here = error != 0 || bind_trial(a, false) != EADDRNOTAVAIL, may;
 
     derive_text(a->host, a->port, text);
     may = judge_low(s, a->port, text);
@@ -301,7 +265,7 @@ static bool check_admin_free(struct scene *s)
         return true;
     there.port = at.port;
     (void)snprintf(there.host, sizeof(there.host), "%s", at.host);
-    error = try_bind(&there, 0);
+    error = bind_trial(&there, false);
     if (error == 0)
         return true;
     findings_wrong(s->f, "host-admin-address",
@@ -348,7 +312,7 @@ static void check_served(const char *ip, void *arg)
     (void)snprintf(there.host, sizeof(there.host), "%s", ip);
     if (addresses_reached_by(u->ours, &to) != NULL || is_apiservers(u, ip) ||
         !tls_inspect_covers(u->s->config->tls_cert_file, ip) ||
-        (u->s->opts->status != NULL && try_bind(&there, 0) != 0))
+        (u->s->opts->status != NULL && bind_trial(&there, false) != 0))
         return;
     findings_warn(u->s->f, "host-unserved",
                   "add it to bind-address, on each node that may have it, if anybody uses it: controlPlaneEndpoint, a "
@@ -379,7 +343,7 @@ static void check_place(struct scene *s)
         return;
     (void)snprintf(there.host, sizeof(there.host), "%s", at.host);
     there.port = at.port;
-    if (to_sockaddr(&there, &addr) != 0 && !own_address_is((const struct sockaddr *)(const void *)&addr))
+    if (addresses_sockaddr(&there, &addr) != 0 && !own_address_is((const struct sockaddr *)(const void *)&addr))
         findings_warn(s->f, "host-apiserver",
                       "give the address on which kube-apiserver of this node listens, 127.0.0.1 if it can be",
                       "apiserver: %s is no address of this machine: mvproxy is for the API server of its own node",

@@ -24,6 +24,18 @@ static bool to_sockaddr(const char *ip, struct sockaddr_storage *out)
     return out->ss_family != AF_UNSPEC;
 }
 
+unsigned addresses_sockaddr(const struct listen_address *a, struct sockaddr_storage *out)
+{
+    if (!to_sockaddr(a->host, out))
+        return 0;
+    if (out->ss_family == AF_INET6) {
+        ((struct sockaddr_in6 *)out)->sin6_port = htons((uint16_t)a->port);
+        return sizeof(struct sockaddr_in6);
+    }
+    ((struct sockaddr_in *)out)->sin_port = htons((uint16_t)a->port);
+    return sizeof(struct sockaddr_in);
+}
+
 static bool is_unspecified(const char *host)
 {
     return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;

@@ -10,6 +10,7 @@
 #include "net/listeners.h"
 
 struct config;
+struct sockaddr_storage;
 
 struct addresses {
     struct listen_address at[LISTENERS_MAX];
@@ -24,6 +25,8 @@ struct addresses {
 bool addresses_configured(const struct config *c, struct addresses *out, struct err *err);
 /* From another listener's address: that one, or none if it is a name other than "localhost". */
 void addresses_of(const struct derive_address *one, struct addresses *out);
+/* For bind(2); its length, or 0 if the host is no IP address. */
+unsigned addresses_sockaddr(const struct listen_address *a, struct sockaddr_storage *out);
 /* Whether a second socket could not be bound because of the first. */
 bool addresses_overlap(const struct listen_address *a, const struct listen_address *b);
 /* The addresses of inherited listening sockets, made by the service manager. */

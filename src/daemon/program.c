@@ -5,6 +5,7 @@
 #include "base/utf8.h"
 #include "daemon/addresses.h"
 #include "daemon/app.h"
+#include "daemon/bind_trial.h"
 #include "daemon/config_load.h"
 #include "daemon/config_warn.h"
 #include "daemon/flags.h"
@@ -65,7 +66,7 @@ static void check_local(struct remarks *r, const struct trust *t)
         remarks_wrong(r, wrong, "%s", err.text);
 }
 
-/* Short of opening sockets, as a start would, and deeper than that. `ok`: nothing was found wrong before. */
+/* As a start would, short of taking its addresses, and deeper than that. `ok`: nothing was found wrong before. */
 static bool look_at(const struct config *c, const char *file, bool ok, struct buf *errors)
 {
     struct remarks r = {c, errors, true};
@@ -75,6 +76,8 @@ static bool look_at(const struct config *c, const char *file, bool ok, struct bu
 
     config_warn(c, errors);
     serving_pair_warn(c, errors);
+    bind_trial_configured(&r);
+    ok = r.ok && ok;
     ok = (file == NULL || preflight_itself(c, file, SERVICE_USER, errors)) && ok;
     if (!preflight_files(c, SERVICE_USER, errors) || !ok)
         return false;

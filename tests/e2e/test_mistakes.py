@@ -60,6 +60,7 @@ def mistakes(world):
         ("a filter that is none", {"access-log": ["slow"]}),
         ("a choice that is none", {"logging-format": "xml"}),
         ("a name to listen on", {"bind-address": "cp-a"}),
+        ("an address of another machine for the admin listener", {"admin-bind-address": "192.0.2.77:9443"}),
         ("the same address twice", {"bind-address": ["127.0.0.1", "127.0.0.1:%d" % port]}),
         ("itself as the API server", {"apiserver": "https://127.0.0.1:%d" % port}),
         ("itself by the wildcard address", {"bind-address": "0.0.0.0", "apiserver": "https://localhost:%d" % port}),

@@ -157,6 +157,11 @@ static const struct row {
      "",
      "command line: bind-address: \"cp-a\" is not an IP address, alone or with a port: give one of this "
      "machine\n" LACKING RELATIVE("good") NO_CLIENTS},
+    {{"--config", "good.yaml", "-t", "--admin-bind-address=192.0.2.77:9443"},
+     1,
+     "",
+     LACKING "command line: admin-bind-address: this machine does not have the address 192.0.2.77: give one of its "
+             "own, which ip -brief address lists\n" RELATIVE("good") NO_CLIENTS},
     {{"--config", "good.yaml", "-t", "--apiserver-ca-file=none.crt"},
      1,
      "",

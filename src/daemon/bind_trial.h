@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a start could bind its addresses: tried for a moment, without listening.
+ */
+#ifndef MVPROXY_DAEMON_BIND_TRIAL_H
+#define MVPROXY_DAEMON_BIND_TRIAL_H
+
+#include "daemon/remarks.h"
+#include "net/listener.h"
+
+/* `free`: as for clients, also where this machine does not have the address (now). 0 or an errno; 0 also of what is no
+ * IP address. */
+int bind_trial(const struct listen_address *a, bool free);
+
+/* Complains of the addresses in bind-address and admin-bind-address that a start could not have, whoever else is there:
+ * such as are not this machine's, if a start needs them to be. Names are not looked up. */
+void bind_trial_configured(struct remarks *r);
+
+#endif
