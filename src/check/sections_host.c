@@ -252,26 +252,37 @@ static bool check_one_free(struct scene *s, const struct listen_address *a)
     return false;
 }
 
+static const char *admin_remedy(int error)
+{
+    if (error == EADDRINUSE)
+        return "ss -ltnp tells whose it is: give another address in admin-bind-address, or end that process";
+    return error == EACCES ? LOW_PORT : "give another address or port in admin-bind-address";
+}
+
+/* Of a process that runs it is the next start's matter whether the address is this machine's, and nothing else. */
 static bool check_admin_free(struct scene *s)
 {
     const char *text = s->config->admin_bind_address;
+    bool runs = s->opts->status != NULL;
     struct derive_address at;
-    struct listen_address there;
+    struct addresses there;
     struct err err;
     int error;
 
     err_clear(&err);
-    if (text == NULL || !derive_host_port(slice_str(text), &at, &err) || strlen(at.host) >= sizeof(there.host))
+    if (text == NULL || !derive_host_port(slice_str(text), &at, &err))
         return true;
-    there.port = at.port;
-    (void)snprintf(there.host, sizeof(there.host), "%s", at.host);
-    error = bind_trial(&there, false);
-    if (error == 0)
-        return true;
-    findings_wrong(s->f, "host-admin-address",
-                   "ss -ltnp tells whose it is: give another address in admin-bind-address, or end that process",
-                   "admin-bind-address: %s: %s", text, strerror(error));
-    return false;
+    addresses_of(&at, &there);
+    if (runs && there.n > 0)
+        there.at[0].port = 0;
+    error = there.n == 0 ? 0 : bind_trial(&there.at[0], false);
+    if (error == EADDRNOTAVAIL)
+        findings_wrong(s->f, "host-admin-address", "give one of its own, which `ip -brief address` lists",
+                       "admin-bind-address: this machine does not have the address of %s", text);
+    else if (error != 0 && !runs)
+        findings_wrong(s->f, "host-admin-address", admin_remedy(error), "admin-bind-address: %s: %s", text,
+                       strerror(error));
+    return error == 0;
 }
 
 static void check_free(struct scene *s, const struct addresses *ours)
@@ -382,6 +393,8 @@ void section_host(struct scene *s)
     }
     if (s->opts->status == NULL)
         check_free(s, &ours);
+    else
+        (void)check_admin_free(s);
     check_unserved(s, &ours);
     check_headers(s, &ours);
     check_place(s);

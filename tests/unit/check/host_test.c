@@ -368,9 +368,19 @@ static void admin_address(void)
     admin = text;
     look(nobody, 0, false, 0);
     ok(has(want) && !has("are free"), "another process has it: %s", out.p);
+    look(nobody, 0, true, 0);
+    ok(!has("admin-bind-address"), "mvproxy itself has it: %s", out.p);
     (void)close(fd);
     look(nobody, 0, false, 0);
     ok(!has("admin-bind-address") && has("are free"), "nobody has it: %s", out.p);
+    admin = "192.0.2.77:9443";
+    for (int runs = 0; runs < 2; runs++) {
+        look(nobody, 0, runs, 0);
+        ok(has("XX admin-bind-address: this machine does not have the address of 192.0.2.77:9443\n    what to do: give "
+               "one of its own, which `ip -brief address` lists\n") &&
+               !has("are free"),
+           "it is no address of this machine: %s", out.p);
+    }
     for (size_t i = 0; i < ROWS(free_ones); i++) {
         admin = free_ones[i];
         look(nobody, 0, false, 0);
