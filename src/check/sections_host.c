@@ -270,7 +270,7 @@ static bool check_admin_free(struct scene *s)
     int error;
 
     err_clear(&err);
-    if (text == NULL || !derive_host_port(slice_str(text), &at, &err))
+    if (text == NULL || !derive_admin(text, &at, &err))
         return true;
     addresses_of(&at, &there);
     if (runs && there.n > 0)

@@ -57,7 +57,7 @@ void bind_trial_configured(struct remarks *r)
         for (size_t i = 0; i < ours.n; i++)
             judge(r, remarks_entry(entry, "bind-address", i), &ours.at[i], trial_of_host(&ours.at[i], true));
     err_clear(&err);
-    if (!derive_host_port(slice_str(r->c->admin_bind_address), &at, &err))
+    if (!derive_admin(r->c->admin_bind_address, &at, &err))
         return; /* none, or that has been said */
     addresses_of(&at, &ours);
     if (ours.n > 0)

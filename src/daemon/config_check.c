@@ -80,7 +80,7 @@ static void check_addresses(struct remarks *r)
     if (!derive_url(c->apiserver, &addr, &err))
         remarks_wrong(r, "apiserver", "%s", err.text);
     err_clear(&err);
-    if (given(c->admin_bind_address) && !derive_host_port(slice_str(c->admin_bind_address), &addr, &err))
+    if (given(c->admin_bind_address) && !derive_admin(c->admin_bind_address, &addr, &err))
         remarks_wrong(r, "admin-bind-address", "%s", err.text);
     err_clear(&err);
     if (!derive_chance(c->goaway_chance, &chance, &err))

@@ -120,7 +120,7 @@ static void take_admin(struct remarks *r, const struct addresses *clients, struc
     struct err err = {.text = ""};
 
     out->n = 0;
-    if (r->c->admin_bind_address[0] == '\0' || !derive_host_port(slice_str(r->c->admin_bind_address), &at, &err))
+    if (r->c->admin_bind_address[0] == '\0' || !derive_admin(r->c->admin_bind_address, &at, &err))
         return;
     addresses_of(&at, out);
     for (size_t i = 0; i < clients->n && out->n > 0; i++) {

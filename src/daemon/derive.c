@@ -48,8 +48,8 @@ static bool is_port_zero(struct slice s)
     return slice_has_suffix(s, SLICE_LIT(":0"));
 }
 
-/* Why it is none. */
-static bool not_host_port(struct slice s, struct err *err)
+/* Why it is none. `such`: how one is written for that option. */
+static bool not_host_port(struct slice s, const char *such, struct err *err)
 {
     int n = (int)s.n;
     const char *p = s.n == 0 ? "" : s.p;
@@ -62,36 +62,49 @@ static bool not_host_port(struct slice s, struct err *err)
         return err_set(err, "\"%.*s\" has no port: write %.*s:PORT", n, p, n, p);
     if (is_host("[", s, "]"))
         return err_set(err, "\"%.*s\" has no port: write [%.*s]:PORT", n, p, n, p);
-    return err_set(err, "\"%.*s\" is not HOST:PORT: write it such as 10.0.0.2:6443 or [2001:db8::2]:6443", n, p);
+    return err_set(err, "\"%.*s\" is not HOST:PORT: write it such as %s", n, p, such);
 }
 
-bool derive_host_port(struct slice s, struct derive_address *out, struct err *err)
+static bool take_host_port(struct slice s, const char *such, struct derive_address *out, struct err *err)
 {
     struct hostport hp;
 
     if (!derive_may_be_shown(s, err))
         return false;
     if (!hostport_parse(s, &hp))
-        return not_host_port(s, err);
+        return not_host_port(s, such, err);
     return take_host(&hp, out);
 }
 
-static bool not_authority(struct slice s, struct err *err)
+bool derive_host_port(struct slice s, struct derive_address *out, struct err *err)
 {
-    int n = (int)s.n;
-    const char *p = s.n == 0 ? "" : s.p;
-
-    if (slice_index(s, '/') < s.n)
-        return err_set(err, "\"%.*s\" has a path: give HOST[:PORT] alone", n, p);
-    if (is_port_zero(s))
-        return err_set(err, "\"%.*s\" has port 0: give one of 1 to 65535", n, p);
-    return err_set(err, "\"%.*s\" is not HOST[:PORT]: write it such as 127.0.0.1:6443 or [::1]:6443", n, p);
+    return take_host_port(s, "10.0.0.2:6443 or [2001:db8::2]:6443", out, err);
 }
 
-/* What follows the scheme. */
-static bool take_authority(struct slice s, unsigned default_port, struct derive_address *out, struct err *err)
+bool derive_admin(const char *text, struct derive_address *out, struct err *err)
+{
+    return take_host_port(slice_str(text), "127.0.0.1:9443 or [::1]:9443", out, err);
+}
+
+/* Of the whole URL, as it would have to be written; `port`: one that the option mostly has. */
+static bool not_authority(struct slice url, struct slice scheme, unsigned port, struct err *err)
+{
+    struct slice s = slice_from(url, scheme.n), host = slice_of(s.p, slice_index(s, '/'));
+    int n = (int)url.n, m = (int)(scheme.n + host.n);
+
+    if (host.n > 0 && host.n < s.n)
+        return err_set(err, "\"%.*s\" has a path: write %.*s", n, url.p, m, url.p);
+    if (is_port_zero(s))
+        return err_set(err, "\"%.*s\" has port 0: give one of 1 to 65535", n, url.p);
+    return err_set(err, "\"%.*s\" is not %.*sHOST[:PORT]: write it such as %.*s127.0.0.1:%u or %.*s[::1]:%u", n, url.p,
+                   (int)scheme.n, scheme.p, (int)scheme.n, scheme.p, port, (int)scheme.n, scheme.p, port);
+}
+
+static bool take_authority(struct slice url, struct slice scheme, unsigned default_port, struct derive_address *out,
+                           struct err *err)
 {
     char with_port[DERIVE_HOST_BYTES + 8];
+    struct slice s = slice_from(url, scheme.n);
     struct hostport hp;
 
     if (s.n > 0 && s.p[s.n - 1] == '/')
@@ -102,7 +115,7 @@ static bool take_authority(struct slice s, unsigned default_port, struct derive_
         return err_set(err, "the host is too long: give its name or address");
     (void)snprintf(with_port, sizeof(with_port), "%.*s:%u", (int)s.n, s.n == 0 ? "" : s.p, default_port);
     if (!hostport_parse(slice_str(with_port), &hp))
-        return not_authority(s, err);
+        return not_authority(url, scheme, default_port == 443 ? 6443 : default_port, err);
     return take_host(&hp, out);
 }
 
@@ -114,7 +127,7 @@ bool derive_url(const char *url, struct derive_address *out, struct err *err)
         return false;
     if (!slice_has_prefix(s, scheme))
         return err_set(err, "\"%s\" is not an https:// URL: write it such as https://127.0.0.1:6443", url);
-    return take_authority(slice_from(s, scheme.n), 443, out, err);
+    return take_authority(s, scheme, 443, out, err);
 }
 
 bool derive_etcd_url(const char *url, struct derive_address *out, bool *tls, struct err *err)
@@ -126,7 +139,7 @@ bool derive_etcd_url(const char *url, struct derive_address *out, bool *tls, str
         return false;
     if (!*tls && !slice_has_prefix(s, plain))
         return err_set(err, "\"%s\" is not an http:// or https:// URL: write it such as https://127.0.0.1:2379", url);
-    return take_authority(slice_from(s, *tls ? secure.n : plain.n), 2379, out, err);
+    return take_authority(s, *tls ? secure : plain, 2379, out, err);
 }
 
 bool derive_peer(const char *text, char name[DERIVE_HOST_BYTES], struct derive_address *out, struct err *err)

@@ -24,6 +24,8 @@ bool derive_etcd_url(const char *url, struct derive_address *out, bool *tls, str
 bool derive_may_be_shown(struct slice address, struct err *err);
 /* "host:port", "[v6]:port". */
 bool derive_host_port(struct slice s, struct derive_address *out, struct err *err);
+/* The same, of admin-bind-address: only what is said of what is none differs. */
+bool derive_admin(const char *text, struct derive_address *out, struct err *err);
 /* "ID=HOST:PORT"; name gets at most DERIVE_HOST_BYTES - 1 characters. */
 bool derive_peer(const char *text, char name[DERIVE_HOST_BYTES], struct derive_address *out, struct err *err);
 

@@ -43,7 +43,7 @@ static bool open_admin(struct app *a, struct err *err)
         .arg = a,
     };
 
-    if (!derive_host_port(slice_str(a->config->admin_bind_address), &at, err))
+    if (!derive_admin(a->config->admin_bind_address, &at, err))
         return false;
     o.bind_address = at.host;
     o.port = at.port;

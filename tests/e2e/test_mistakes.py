@@ -123,6 +123,7 @@ def mistakes(world):
         ("an address of many", {"bind-address": "224.0.0.1"}),
         ("a URL for a peer", {"peers": ["cp-b=https://10.0.0.2:6443"]}),
         ("an API server with a path", {"apiserver": "https://127.0.0.1:6444/api"}),
+        ("a port alone for the admin listener", {"admin-bind-address": "9443"}),
         ("port 0 of the API server", {"apiserver": "https://127.0.0.1:0"}),
         ("HTTP's own header for names", {"requestheader-username-headers": ["Authorization"]}),
         ("a header's name with blanks", {"requestheader-username-headers": ["X Remote User"]}),

@@ -131,6 +131,40 @@ static void not_host_ports(void)
     }
 }
 
+/* Who follows what is said of it has a good one. */
+static void remedies(void)
+{
+    static const struct {
+        const char *text, *want;
+        enum { ADMIN, SERVER, ETCD } of;
+    } rows[] = {
+        {"9443", "\"9443\" is not HOST:PORT: write it such as 127.0.0.1:9443 or [::1]:9443", ADMIN},
+        {":9443", "\":9443\" is not HOST:PORT: write it such as 127.0.0.1:9443 or [::1]:9443", ADMIN},
+        {"https://127.0.0.1:6444/foo", "\"https://127.0.0.1:6444/foo\" has a path: write https://127.0.0.1:6444",
+         SERVER},
+        {"https:///foo",
+         "\"https:///foo\" is not https://HOST[:PORT]: write it such as https://127.0.0.1:6443 or https://[::1]:6443",
+         SERVER},
+        {"https://127.0.0.1:0", "\"https://127.0.0.1:0\" has port 0: give one of 1 to 65535", SERVER},
+        {"http://127.0.0.1/v3", "\"http://127.0.0.1/v3\" has a path: write http://127.0.0.1", ETCD},
+        {"http://a b",
+         "\"http://a b\" is not http://HOST[:PORT]: write it such as http://127.0.0.1:2379 or http://[::1]:2379", ETCD},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct derive_address a;
+        struct err err;
+        bool tls, good;
+
+        err_clear(&err);
+        good = rows[i].of == ADMIN    ? derive_admin(rows[i].text, &a, &err)
+               : rows[i].of == SERVER ? derive_url(rows[i].text, &a, &err)
+                                      : derive_etcd_url(rows[i].text, &a, &tls, &err);
+        ok(!good, "refused: %s", rows[i].text);
+        is_str(err.text, rows[i].want, "it is said what to write");
+    }
+}
+
 /* Of what is too long for a host, with a port or without. */
 static void long_hosts(void)
 {
@@ -251,6 +285,7 @@ int main(void)
     not_host_ports();
     long_hosts();
     etcd_urls();
+    remedies();
     chances();
     return tap_end();
 }
