@@ -14,6 +14,8 @@
 #include "net/cidr.h"
 #include "net/own_address.h"
 #include "net/tls_sni.h"
+#include "net/tls_suites.h"
+#include "proxy/access_log.h"
 
 enum { WARNINGS_CEILING = 64 << 10 };
 
@@ -156,6 +158,23 @@ static void look_at_own_name(struct remarks *r, const char *entry, const char *n
                  name, to->host);
 }
 
+/* Of a list that was written by copying lines. */
+static void look_at_same_place(struct remarks *r, size_t i, const char *entry, const struct derive_address *to)
+{
+    char other[DERIVE_HOST_BYTES], text[DERIVE_HOST_BYTES];
+    struct derive_address at;
+
+    for (size_t k = 0; k < i; k++) {
+        if (!derive_peer(r->c->peers[k], other, &at, NULL) || !addresses_meet(&at, to))
+            continue;
+        derive_text(to->host, to->port, text);
+        remarks_warn(r, entry,
+                     "%s is the address of %s, too, so one is asked for what the other has: give each its own", text,
+                     other);
+        return;
+    }
+}
+
 static void look_at_peer(struct remarks *r, size_t i, const struct cidr_set *allowed)
 {
     char name[DERIVE_HOST_BYTES], other[DERIVE_HOST_BYTES], entry[REMARKS_NAME_BYTES];
@@ -181,6 +200,7 @@ static void look_at_peer(struct remarks *r, size_t i, const struct cidr_set *all
         remarks_warn(r, entry, "%s is named twice, and only the last address is used: take one out", name);
         return;
     }
+    look_at_same_place(r, i, entry, &to);
 }
 
 static void peers(struct remarks *r)
@@ -274,6 +294,20 @@ static void names(struct remarks *r)
     }
 }
 
+static void of_no_log(struct remarks *r)
+{
+    struct access_log log = {.all = false};
+    struct err err = {.text = ""};
+
+    if (!access_log_parse(r->c->access_log, &log, &err))
+        return; /* that has been said */
+    if (r->c->access_log_sample > 1 && !log.all)
+        remarks_warn(r, "access-log-sample",
+                     "has no effect without all in access-log, of which it takes a part: add it, or take this out");
+    if (r->c->access_log_user && !access_log_on(&log))
+        remarks_warn(r, "access-log-user", "has no effect without access-log: give it, or take this out");
+}
+
 static void without_effect(struct remarks *r)
 {
     static const char *const options[] = {"etcd-cafile", "etcd-certfile"};
@@ -281,6 +315,7 @@ static void without_effect(struct remarks *r)
     for (size_t i = 0; i < 2 && r->c->etcd_servers[0] == NULL; i++)
         if (remarks_is_given(r, options[i]) && given(i == 0 ? r->c->etcd_cafile : r->c->etcd_certfile))
             remarks_warn(r, options[i], "has no effect without etcd-servers: give them, or take it out");
+    of_no_log(r);
 }
 
 static void unlikely(struct remarks *r)
@@ -298,11 +333,29 @@ static void unlikely(struct remarks *r)
     without_effect(r);
 }
 
+/* A start and a reload log it in words of their own (trust_say_suites()). */
+static void suites(struct remarks *r)
+{
+    char entry[REMARKS_NAME_BYTES];
+
+    for (size_t i = 0; r->c->tls_cipher_suites[i] != NULL; i++) {
+        const char *name = r->c->tls_cipher_suites[i];
+        enum tls_suite_kind kind = tls_suite_kind(name);
+
+        (void)remarks_entry(entry, "tls-cipher-suites", i);
+        if (kind == TLS_SUITE_INSECURE)
+            remarks_warn(r, entry, "%s is insecure: take it out, unless a client can do nothing better", name);
+        else if (kind == TLS_SUITE_MISSING)
+            remarks_warn(r, entry, "the TLS library here lacks %s, and it is left out: take it out", name);
+    }
+}
+
 void config_warn(const struct config *c, struct buf *out)
 {
     struct remarks r = {c, out, true};
 
     lacking(&r);
+    suites(&r);
     unlikely(&r);
 }
 

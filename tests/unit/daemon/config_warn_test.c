@@ -52,6 +52,26 @@ static const struct {
     {BASE "peers: [cp_a.example=10.0.0.2:6443]\n",
      IN("9", "peers") "cp_a.example is this server's own name, and 10.0.0.2 not its address, so the entry is ignored: "
                       "give the peer's name, or take it out\n"},
+    {BASE "peers: [cp-b=10.0.0.2:6443, cp-c=10.0.0.2:7443]\n", ""},
+    {BASE "peers: [cp-b=10.0.0.2:6443, cp-c=10.0.0.3:6443, cp-d=10.0.0.3:6443]\n",
+     IN("49", "peers") "10.0.0.3:6443 is the address of cp-c, too, so one is asked for what the other has: give each "
+                       "its own\n"},
+    {BASE "tls-cipher-suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_AES_128_GCM_SHA256]\n", ""},
+    {BASE "tls-cipher-suites: [TLS_RSA_WITH_AES_128_CBC_SHA, TLS_RSA_WITH_RC4_128_SHA]\n",
+     IN("21",
+        "tls-cipher-suites") "TLS_RSA_WITH_AES_128_CBC_SHA is insecure: take it out, unless a client can do "
+                             "nothing better\n" IN(
+                                 "51",
+                                 "tls-cipher-suites") "the TLS library here lacks "
+                                                      "TLS_RSA_WITH_RC4_128_SHA, and it is left out: take it out\n"},
+    {BASE "access-log-sample: 1\n", ""},
+    {BASE "access-log: [all, errors]\naccess-log-sample: 10\naccess-log-user: true\n", ""},
+    {BASE "access-log: [errors]\naccess-log-user: true\n", ""},
+    {BASE "access-log-sample: 2\n",
+     IN("1", "access-log-sample") "has no effect without all in access-log, of which it takes a part: add it, or take "
+                                  "this out\n"},
+    {BASE "access-log-user: true\naccess-log: [false]\n",
+     IN("1", "access-log-user") "has no effect without access-log: give it, or take this out\n"},
     {BASE "peer-advertise-ip: 10.0.0.1\npeer-advertise-port: 6443\n", ""},
     {BASE "peer-advertise-ip: \"::1\"\npeer-advertise-port: 6443\n",
      IN("1", "peer-advertise-ip") "peers on other machines do not reach ::1: give an address that they reach\n"},
