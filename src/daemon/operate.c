@@ -231,7 +231,7 @@ static bool do_loglevel(const struct json_object *request, struct buf *out, stru
         return err_set(err, "the level must be between 0 and 10");
     if (level != before) {
         log_set_verbosity((int)level);
-        log_info("Verbosity changed by the control socket", LI("v", level));
+        log_info("Verbosity changed by the control socket", LI("verbosity", level));
     }
     w = json_open(out, '{');
     json_i64(&w, "level", log_verbosity());

@@ -144,7 +144,7 @@ static void levels(void)
     is("loglevel", "\"level\":2", "{\"v\":1,\"ok\":true,\"result\":{\"level\":2}}\n");
     is_u64(process_said("Verbosity changed"), 0, "the same is no change");
     is("loglevel", "\"level\":10", "{\"v\":1,\"ok\":true,\"result\":{\"level\":10}}\n");
-    is_u64(process_said("\"Verbosity changed by the control socket\" v=10"), 1, "said");
+    is_u64(process_said("\"Verbosity changed by the control socket\" verbosity=10"), 1, "said");
     is("loglevel", "\"level\":11", "{\"v\":1,\"ok\":false,\"error\":\"the level must be between 0 and 10\"}\n");
     is("loglevel", "\"level\":-1", "{\"v\":1,\"ok\":false,\"error\":\"the level must be between 0 and 10\"}\n");
     answers("loglevel", "\"level\":\"x\"", "\"ok\":false");
