@@ -47,8 +47,7 @@ bool log_enabled(int verbosity);
 #define log_error(msg, ...) log_emit(LOG_ERROR, 0, __FILE__, __LINE__, (msg), LOG_KVS(__VA_ARGS__))
 #define log_warning(msg, ...) log_emit(LOG_WARNING, 0, __FILE__, __LINE__, (msg), LOG_KVS(__VA_ARGS__))
 #define log_info(msg, ...) log_emit(LOG_INFO, 0, __FILE__, __LINE__, (msg), LOG_KVS(__VA_ARGS__))
-/* Verbose: evaluated only when enabled. Levels as Kubernetes uses them: 2 changes of state, 3 requests that matter, 4
- * debug, 6 every request. */
+/* Verbose: evaluated only when enabled. What each level is for is said by the option v (tests/lint/log compares). */
 #define log_v(n, msg, ...)                                                                                             \
     do {                                                                                                               \
         if (log_enabled(n))                                                                                            \

@@ -63,7 +63,7 @@ static void count(struct lease_news *n, const char *result)
 static void failed(struct lease_news *n, const char *why)
 {
     count(n, "failed");
-    log_v(n->failing ? 3 : 1, "Could not write the tag of discovery into the Lease of this server",
+    log_v(n->failing ? 3 : 2, "Could not write the tag of discovery into the Lease of this server",
           LT("lease", n->path), LT("err", why));
     n->failing = true;
     loop_timer_set(n->timer, backoff_next(&n->backoff));

@@ -155,7 +155,7 @@ static const struct option table[] = {
     {.name = "control-socket", .type = OPTION_TEXT, FIELD(control_socket), .initial = "/run/mvproxy/control.sock", .restart = true, .section = SECTION,
      .argument = "PATH", .help = "Unix socket of mvproxyctl, for whom its file mode (0600) lets. Where it cannot be made, mvproxy serves without it and says so; what is there and is no socket is never replaced, and refused. Empty: none."},
     {.name = "v", .type = OPTION_NUMBER, FIELD(v), .initial = "2", .min = 0, .max = 10, .section = SECTION, .argument = "LEVEL",
-     .help = "Verbosity of the log: 2 changes of state, 4 connections, 6 every request."},
+     .help = "Verbosity of the log; each level shows what lower ones do, too. 0: errors, warnings and what operators have to know. 2: changes of state. 3: single requests and connections that fail or are refused. 4: connections that end, new snapshots. 5: connections that begin. 6: requests to the admin listener. No level shows every request: access-log does."},
     {.name = "logging-format", .type = OPTION_TEXT, FIELD(logging_format), .initial = "text", .choices = "text|json", .section = SECTION,
      .argument = "FORMAT", .help = "Form of log lines: klog text or JSON."},
     {.name = "access-log", .type = OPTION_LIST, FIELD(access_log), .initial = "", .section = SECTION, .argument = "FILTERS",
