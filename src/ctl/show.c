@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "ctl/fields.h"
+#include "ctl/show_skew.h"
 #include "ctl/table.h"
 
 static void make_text_printable(struct json_object *o)
@@ -205,6 +206,7 @@ static void print_process(struct json_object *result)
                field_number(result, "clientMemoryLimitBytes") / MIB);
     putchar('\n');
     printf("Skew:       %s\n", field_text(field(result, "skew"), "summary"));
+    show_newest(field(result, "skew"), cluster, "            ");
     printf("Failover:   %s\n", field_text(cluster, "localFailover"));
     printf("Records:    %s\n", field_text(cluster, "endpointRecords"));
     printf("Config:     %s\n",

@@ -73,10 +73,23 @@ static bool print_hosts(struct json_object *list, const char *what)
     return true;
 }
 
+static bool peers_off(struct json_object *o)
+{
+    return field(o, "peersEnabled") != NULL && !field_truth(o, "peersEnabled");
+}
+
+void show_newest(struct json_object *skew, struct json_object *whole, const char *margin)
+{
+    if (strcmp(field_text(skew, "skewedResources"), "newest") == 0 && !peers_off(whole))
+        printf("%sskewed-resources: newest is in force: requests for resources whose schemas differ go to the newest "
+               "server that has them.\n",
+               margin);
+}
+
 /* Servers that may serve anything. */
 static bool print_unread(struct json_object *result)
 {
-    bool off = field(result, "peersEnabled") != NULL && !field_truth(result, "peersEnabled");
+    bool off = peers_off(result);
     bool never = field(result, "leasesNeverRead") != NULL;
     bool missing =
         print_hosts(field(result, "missing"), "any more what these serve, which have been away for too long");
@@ -161,6 +174,7 @@ bool show_skew(struct json_object *result)
     if (field(result, "unevenSeconds") != NULL)
         printf(" (for %s)", field_duration(field_number(result, "unevenSeconds"), age, sizeof(age)));
     puts(".");
+    show_newest(result, result, "");
     print_by_server("RESOURCE", field(result, "resources"), servers, add_skew_row);
     (void)print_partly(result, "Served, but without what others have of it (/SUBRESOURCE, VERB, /SUBRESOURCE:VERB):");
     if (field_count(schemas) > 0)

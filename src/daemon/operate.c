@@ -315,6 +315,7 @@ static void *begin_view(bool upgrade, const struct json_object *request, struct 
         return NULL;
     v = skew_view_new(&(struct skew_view_opts){.served = cluster_served(a->cluster),
                                                .askers = proxy_askers(a->proxy),
+                                               .skewed_resources = a->config->skewed_resources,
                                                .skewed_ms = cluster_skewed_ms(a->cluster),
                                                .uneven_ms = cluster_uneven_ms(a->cluster),
                                                .uneven_gv_ms = cluster_uneven_gv_ms,

@@ -232,6 +232,8 @@ static void step_gather(struct skew_view *v, struct buf *out)
         json_u64(&v->w, "askersForgotten", askers_forgotten(v->o.askers));
     } else {
         put_servers(v);
+        if (v->o.skewed_resources != NULL)
+            json_text(&v->w, "skewedResources", v->o.skewed_resources);
     }
     put_unread(v);
     if (v->o.cluster != NULL)

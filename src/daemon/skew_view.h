@@ -16,10 +16,11 @@ struct served;
 struct skew_view;
 
 struct skew_view_opts {
-    struct served *served;       /* referenced */
-    const struct askers *askers; /* must live as long */
-    uint64_t skewed_ms;          /* for how long schemas have differed; UINT64_MAX: they do not */
-    uint64_t uneven_ms;          /* for how long not all have served the same; UINT64_MAX: they do */
+    struct served *served;        /* referenced */
+    const struct askers *askers;  /* must live as long */
+    const char *skewed_resources; /* the option; NULL: it is not told */
+    uint64_t skewed_ms;           /* for how long schemas have differed; UINT64_MAX: they do not */
+    uint64_t uneven_ms;           /* for how long not all have served the same; UINT64_MAX: they do */
     /* For how long servers have served a group/version differently; NULL: as uneven_ms. */
     uint64_t (*uneven_gv_ms)(const struct cluster *c, struct slice group, struct slice version);
     const struct cluster *cluster; /* its argument; must live as long */

@@ -41,6 +41,9 @@ def test_newest(world):
     """newest: reads, writes, watches and tokens go to the newer servers, from those they stay"""
     switch(world, "a", "newest")
     switch(world, "b", "newest")
+    for command in ("status", "skew"):
+        told = fixture.ctl(world, command)
+        check("skewed-resources: newest is in force" in told[1], told)
     for user, headers in (("admin", None), (None, BOB)):
         mark = world.sim.mark()
         for i in range(4):

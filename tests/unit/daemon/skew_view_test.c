@@ -186,11 +186,13 @@ static void resources(struct insight *insight)
     s = world(differ, 4);
     o = (struct skew_view_opts){
         .served = s, .askers = insight_askers(insight), .most_bytes = ROOM, .skewed_ms = 2500, .uneven_ms = 9500};
+    o.skewed_resources = "newest";
     check(&o,
-          SERVERS "\"resources\":[" NEWS "," OLDS
-                  "],\"compared\":4,\"uneven\":2,\"unevenSeconds\":9.5,\"partly\":[],\"schemas\":["
-                  "{\"group\":\"apps\",\"version\":\"v1\",\"byServer\":[\"A\",\"B\",null,\"A\"]}],"
-                  "\"schemasDifferSeconds\":2.5}",
+          "{\"servers\":[\"cp-a\",\"p0\",\"p1\",\"p2\"],\"skewedResources\":\"newest\",\"unread\":[\"p2\"],"
+          "\"resources\":[" NEWS "," OLDS
+          "],\"compared\":4,\"uneven\":2,\"unevenSeconds\":9.5,\"partly\":[],\"schemas\":["
+          "{\"group\":\"apps\",\"version\":\"v1\",\"byServer\":[\"A\",\"B\",null,\"A\"]}],"
+          "\"schemasDifferSeconds\":2.5}",
           "with schemas");
     served_unref(s);
 }
