@@ -92,14 +92,16 @@ static bool shutdown(void *arg, struct err *why)
     return a->phase == APP_SERVING || err_set(why, "process is shutting down");
 }
 
+#define LOOK_LOCAL                                                                                                     \
+    "the log of the kube-apiserver on this node, its etcd, and whether it listens where the option apiserver says"
+
 static const struct {
     const char *name;
     unsigned endpoints;
     health_fn *fn;
     const char *look;
 } checks[] = {
-    {"local-apiserver", HEALTH_READYZ | HEALTH_HEALTHZ, local_apiserver,
-     "the log of the kube-apiserver on this node, its etcd, and whether it listens where the option apiserver says"},
+    {"local-apiserver", HEALTH_READYZ | HEALTH_HEALTHZ, local_apiserver, LOOK_LOCAL},
     /* Before what cannot be read for that reason. */
     {"requestheader", HEALTH_READYZ | HEALTH_HEALTHZ, requestheader,
      "requestheader-* and client-ca-file here and in kube-apiserver: they must be the same (mvproxyctl check "
@@ -135,11 +137,25 @@ static bool is_disbelief(const char *check, const char *why)
            (strstr(why, "answered 401") != NULL || strstr(why, "answers 401") != NULL);
 }
 
+/* It gives no answer, or one that says that it is unwell: no right is lacking, and no peer is at fault. */
+static bool is_local_trouble(const char *why)
+{
+    static const char *const reasons[] = {
+        "local discovery not read yet: ", "leases not listed yet: ", "the local server is not ready"};
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        if (strncmp(why, reasons[i], strlen(reasons[i])) == 0)
+            return strstr(why, "answered 403") == NULL;
+    return false;
+}
+
 const char *readiness_checks_look(const char *check, const char *why)
 {
     if (is_disbelief(check, why))
         return "proxy-client-cert-file: is it of the CA and the name that kube-apiserver's "
                "--requestheader-client-ca-file and --requestheader-allowed-names say? (mvproxyctl check)";
+    if (is_local_trouble(why))
+        return LOOK_LOCAL;
     for (size_t i = 0; i < CHECKS; i++)
         if (strcmp(checks[i].name, check) == 0)
             return checks[i].look;
