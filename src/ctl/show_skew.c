@@ -314,6 +314,16 @@ static struct tally print_kind(struct json_object *rows, const char *kind, const
     return all;
 }
 
+/* No row: of one server, or none, that says nothing if there are more. */
+static const char *alike(struct json_object *result, bool unread)
+{
+    if (!unread)
+        return "All servers serve the same resources.";
+    return field(result, "serversRead") != NULL && field_number(result, "serversRead") < 2
+               ? "No two servers could be compared."
+               : "All others serve the same resources.";
+}
+
 bool show_upgrade(struct json_object *result)
 {
     struct json_object *rows = field(result, "resources");
@@ -326,7 +336,7 @@ bool show_upgrade(struct json_object *result)
     char period[32];
 
     if (field_count(rows) == 0 && !left_out) {
-        puts(unread ? "All others serve the same resources." : "All servers serve the same resources.");
+        puts(alike(result, unread));
         partly = print_partly(result, NOT_COUNTED);
         return !unread && !partly;
     }

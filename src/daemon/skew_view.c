@@ -185,11 +185,16 @@ static void put_upgrade_row(struct skew_view *v, const struct skew_row *row)
 static void put_unread(struct skew_view *v)
 {
     struct json_write list = json_nested(&v->w, "unread", '[');
+    size_t n = served_n_peers(v->o.served) + 1, unread = 0;
 
-    for (size_t i = 0; i <= served_n_peers(v->o.served); i++)
-        if (names_disco(v->o.served, v->order[i]) == NULL)
+    for (size_t i = 0; i < n; i++)
+        if (names_disco(v->o.served, v->order[i]) == NULL) {
             json_text(&list, NULL, host_of(v->o.served, v->order[i]));
+            unread++;
+        }
     json_close(&list);
+    if (v->o.upgrade)
+        json_u64(&v->w, "serversRead", n - unread);
 }
 
 static void put_host(void *arg, const char *host)

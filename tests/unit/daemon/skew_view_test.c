@@ -229,7 +229,8 @@ static void partly(struct insight *insight)
         "verbs and subresources");
     o.upgrade = true;
     check(&o,
-          "{\"hours\":24,\"countedSeconds\":0.0,\"notedSeconds\":0.0,\"askersForgotten\":0,\"unread\":[],\"resources\":"
+          "{\"hours\":24,\"countedSeconds\":0.0,\"notedSeconds\":0.0,\"askersForgotten\":0,\"unread\":[],"
+          "\"serversRead\":2,\"resources\":"
           "[],\"partly\":[" LACKING "]}",
           "of an upgrade, too");
     served_unref(s);
@@ -270,7 +271,7 @@ static void no_room(struct insight *insight)
     o.upgrade = true;
     check(&o,
           "{\"hours\":24,\"countedSeconds\":0.0,\"notedSeconds\":0.0,\"askersForgotten\":0,\"unread\":[\"p2\"],"
-          "\"resources\":[],"
+          "\"serversRead\":3,\"resources\":[],"
           "\"partly\":[],\"rowsLeftOut\":2}",
           "room for none");
     served_unref(s);
@@ -328,7 +329,7 @@ static void upgrade(struct insight *insight)
         &(struct skew_view_opts){
             .served = s, .askers = insight_askers(insight), .most_bytes = ROOM, .uneven_ms = 700, .upgrade = true},
         "{\"hours\":24,\"countedSeconds\":0.5,\"notedSeconds\":0.5,\"askersForgotten\":0,\"unread\":[\"p2\"],"
-        "\"resources\":[{\"group\":"
+        "\"serversRead\":3,\"resources\":[{\"group\":"
         "\"new\",\"version\":\"v1\",\"resource\":"
         "\"news\",\"servedBy\":\"new\",\"servers\":[\"p0\",\"p1\"],\"lackedBy\":[\"cp-a\"],\"requests\":0,"
         "\"requestsLately\":0,\"askers\":[]},"
