@@ -56,10 +56,10 @@ enum access_verdict access_check(bool loopback, struct slice path, struct slice 
 {
     /* Without Host it is HTTP/1.0, which no browser speaks. */
     if (loopback)
-        return host.n == 0 || is_local_host(host) ? ACCESS_GRANTED : ACCESS_FORBIDDEN;
+        return host.n == 0 || is_local_host(host) ? ACCESS_GRANTED : ACCESS_FOREIGN_HOST;
     if (health_is_public(path))
         return ACCESS_GRANTED;
     if (peer == NULL || !peer->client_ca || peer->too_many_orgs || now >= peer->not_after)
         return ACCESS_NO_IDENTITY;
-    return may_monitor(peer) ? ACCESS_GRANTED : ACCESS_FORBIDDEN;
+    return may_monitor(peer) ? ACCESS_GRANTED : ACCESS_NOT_MONITORING;
 }

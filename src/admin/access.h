@@ -18,8 +18,10 @@ struct tls_peer;
 
 enum access_verdict {
     ACCESS_GRANTED,
-    ACCESS_NO_IDENTITY, /* 401: no certificate, or one that is not verified or is over */
-    ACCESS_FORBIDDEN    /* 403 */
+    ACCESS_NO_IDENTITY,    /* 401: no certificate, or one that is not verified or is over */
+    ACCESS_FOREIGN_HOST,   /* 403 */
+    ACCESS_NOT_MONITORING, /* 403: of neither group */
+    ACCESS_IN_CLEAR        /* 403: without TLS where others come; access_check() does not see that */
 };
 
 /* Is this listening address one that only this machine reaches (127.0.0.0/8, ::1)? */

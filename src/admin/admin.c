@@ -275,7 +275,7 @@ static void check_access(struct call *c)
         judge(NULL, c);
     /* No call: not over TLS, which only happens when memory was too short for it. Nothing is answered in the clear. */
     else if (!tls_bufferevent_peer(c->admin->tls, bev, judge, c))
-        c->verdict = ACCESS_FORBIDDEN;
+        c->verdict = ACCESS_IN_CLEAR;
 }
 
 /* What others do not read does not keep anybody from reading: who has not for longest ends. */
@@ -305,15 +305,23 @@ static void serve(struct call *c)
     refuse(c, HTTP_NOTFOUND, "404 page not found\n");
 }
 
+/* What is to be done about it: whoever reads it is on this machine, or has a certificate of client-ca-file. */
+static const char *const verdict_texts[] = {
+    [ACCESS_GRANTED] = "",
+    [ACCESS_NO_IDENTITY] = "a client certificate is needed\n",
+    [ACCESS_FOREIGN_HOST] = "forbidden: the Host header must be a loopback address or localhost\n",
+    [ACCESS_NOT_MONITORING] = "forbidden: the client certificate must name system:monitoring or system:masters as an "
+                              "organization\n",
+    [ACCESS_IN_CLEAR] = "forbidden: not over TLS\n",
+};
+
 static bool is_let_in(struct call *c)
 {
     enum evhttp_cmd_type method = evhttp_request_get_command(c->req);
 
     check_access(c);
-    if (c->verdict == ACCESS_NO_IDENTITY)
-        refuse(c, 401, "a client certificate is needed\n");
-    else if (c->verdict == ACCESS_FORBIDDEN)
-        refuse(c, 403, "forbidden\n");
+    if (c->verdict != ACCESS_GRANTED)
+        refuse(c, c->verdict == ACCESS_NO_IDENTITY ? 401 : 403, verdict_texts[c->verdict]);
     else if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
         refuse(c, HTTP_BADMETHOD, "method not allowed\n");
     else

@@ -85,6 +85,7 @@ static void test_manners(void)
     is_str(body_of(a), "", "and no body");
     a = ask(&w, NULL, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
     ok(has(a, "HTTP/1.1 403 ") && strstr(a, "process_") == NULL, "a foreign Host gets nothing");
+    ok(has(a, "forbidden: the Host header "), "and is told why");
     ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_requests_total{path=\"other\",code=\"404\"} 1\n"),
        "requests are counted");
     world_end(&w);
@@ -128,6 +129,7 @@ static void test_tls(void)
     expect(&w, NULL, "/", "HTTP/1.1 401 ");
     expect(&w, "foreign", "/metrics", "HTTP/1.1 401 ");
     expect(&w, "alice", "/metrics", "HTTP/1.1 403 ");
+    expect(&w, "alice", "/metrics", "must name system:monitoring or system:masters");
     expect(&w, "alice", "/livez", "HTTP/1.1 200 ");
     expect(&w, "monitor", "/metrics", "HTTP/1.1 200 ");
     expect(&w, "admin", "/", "HTTP/1.1 200 ");
