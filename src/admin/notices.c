@@ -110,6 +110,21 @@ static void put_ending(const struct status_certificate *c, size_t n, struct buf 
         buf_printf(out, ", and %zu more %s to be renewed", n - 1, n == 2 ? "is" : "are");
 }
 
+bool notices_is_egress(const char *why)
+{
+    return strstr(why, "egress-selector-config-file") != NULL;
+}
+
+static void put_files(const struct status *s, struct buf *out)
+{
+    if (notices_is_egress(s->files_refused))
+        put_refused("A changed egress configuration was refused", s->files_refused_ms,
+                    ": instead of it the earlier one is in force", out);
+    else
+        put_refused("Changed certificate files were refused", s->files_refused_ms,
+                    ": instead of these the earlier ones are in force", out);
+}
+
 /* What an operator has done, or has to do. */
 static size_t operators_notices(const struct status *s, char text[][NOTICE_BYTES])
 {
@@ -125,8 +140,7 @@ static size_t operators_notices(const struct status *s, char text[][NOTICE_BYTES
     }
     if (s->files_refused[0] != '\0') {
         out = begin(text[n]);
-        put_refused("Changed certificate files were refused", s->files_refused_ms,
-                    ": instead of these the earlier ones are in force", &out);
+        put_files(s, &out);
         text[n++][buf_len(&out)] = '\0';
     }
     if (s->headers_more != NULL)

@@ -13,6 +13,8 @@ enum { NOTICES = 14, NOTICE_BYTES = 3072 };
  * that are Stale, clients that wait to be accepted or hold too much, what was refused of the configuration or is
  * missing in it, certificates that end soon, servers that are drained: a sentence each. Returns how many. */
 size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES]);
+/* The files that were refused for this reason are the egress configuration's, and not certificates. */
+bool notices_is_egress(const char *why);
 /* How far the servers serve the same, and of how many that is not known: a sentence without its full stop. */
 void notices_skew(const struct status *s, char text[NOTICE_BYTES]);
 

@@ -158,7 +158,9 @@ static void text_config(const struct status *s, struct text *t)
         text_lines(t, s->reload_refused);
     }
     if (s->files_refused[0] != '\0') {
-        buf_printf(&t->line, "Changed certificate files refused, for %s: ", duration_text(s->files_refused_ms, age));
+        buf_printf(&t->line, "Changed %s refused, for %s: ",
+                   notices_is_egress(s->files_refused) ? "egress configuration" : "certificate files",
+                   duration_text(s->files_refused_ms, age));
         text_lines(t, s->files_refused);
     }
     for (size_t i = 0; i < s->n_certificates; i++) {

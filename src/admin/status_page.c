@@ -422,7 +422,9 @@ static void put_process(const struct status *s, struct buf *out)
     if (s->reload_refused[0] != '\0')
         put_refused("Last reload refused", s->reload_refused, s->reload_refused_ms, out);
     if (s->files_refused[0] != '\0')
-        put_refused("Changed certificate files refused", s->files_refused, s->files_refused_ms, out);
+        put_refused(notices_is_egress(s->files_refused) ? "Changed egress configuration refused"
+                                                        : "Changed certificate files refused",
+                    s->files_refused, s->files_refused_ms, out);
     html_raw(out, "</tbody>\n</table>\n</section>\n");
 }
 

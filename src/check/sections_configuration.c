@@ -242,7 +242,11 @@ static void judge_refusals(struct scene *s)
         findings_wrong(s->f, "process-reload", "correct it, then mvproxyctl reload",
                        "the last reload was refused, and the configuration before it is in force: %s", reload);
     s->held_back = files[0] != '\0';
-    if (s->held_back)
+    if (s->held_back && strstr(files, "egress-selector-config-file") != NULL)
+        findings_wrong(s->f, "process-files", "correct it; it is read again by itself",
+                       "the egress configuration has changed and cannot be used, so the one before is in force: %s",
+                       files);
+    else if (s->held_back)
         findings_wrong(s->f, "process-files", "put files there that fit together; they are read again by themselves",
                        "certificates or keys have changed and cannot be used, so those before are in force: %s", files);
 }

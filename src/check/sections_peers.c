@@ -82,6 +82,9 @@ static void widen(struct range *r, unsigned minor)
 
 static const char *to_answer(const char *failure)
 {
+    if (strstr(failure, "egress proxy") != NULL)
+        return "see to the egress proxy (selection controlplane of egress-selector-config-file): does it run at that "
+               "address, and does it let this machine through to the peer?";
     if (strstr(failure, "certificate") != NULL)
         return "its certificate must be of peer-ca-file and valid for kubernetes.default.svc, and what serves there an "
                "API server of this cluster";

@@ -214,7 +214,10 @@ static void print_process(struct json_object *result)
     print_refused(config, "lastReloadRefused", "lastReloadRefusedSeconds", "last reload refused");
     if (field_text(config, "lastReloadRefused")[0] != '\0')
         printf("    once that is mended: mvproxyctl reload\n");
-    print_refused(config, "lastFilesRefused", "lastFilesRefusedSeconds", "changed certificate files refused");
+    print_refused(config, "lastFilesRefused", "lastFilesRefusedSeconds",
+                  strstr(field_text(config, "lastFilesRefused"), "egress-selector-config-file") != NULL
+                      ? "changed egress configuration refused"
+                      : "changed certificate files refused");
     print_expiring(field(result, "certificates"));
 }
 

@@ -142,8 +142,8 @@ static void files_are_good(struct app *a)
     readiness_checks_tell(a);
 }
 
-/* Takes *t over if it is true. */
-static bool put(struct app *a, struct trust *t, struct buf *errors)
+/* Takes *t over if it is true. `changed`: as trust_keep_same(). */
+static bool put(struct app *a, struct trust *t, unsigned changed, struct buf *errors)
 {
     struct wire_surroundings around = a->around;
     bool made;
@@ -164,7 +164,7 @@ static bool put(struct app *a, struct trust *t, struct buf *errors)
     origin_unref(a->around.local);
     a->around = around;
     in_force_trust(a, t);
-    rotation_changed(a);
+    rotation_changed(a, changed);
     return true;
 }
 
@@ -177,13 +177,15 @@ static void take(struct reread *r)
 {
     struct app *a = r->app;
     struct buf errors;
+    unsigned changed;
     bool ok = true;
 
     buf_init(&errors, REREAD_ERRORS_CEILING);
     hold_back(r, &errors);
     r->pending = false;
-    if (trust_keep_same(&r->fresh, &a->trust))
-        ok = put(a, &r->fresh, &errors);
+    changed = trust_keep_same(&r->fresh, &a->trust);
+    if (changed != 0)
+        ok = put(a, &r->fresh, changed, &errors);
     else
         trust_free(&r->fresh);
     if (!ok)

@@ -32,6 +32,22 @@ static void shorten(struct slice text, char *out, size_t size)
     (void)snprintf(out, size, "%.*s%s", (int)first.n, first.n > 0 ? first.p : "", rest);
 }
 
+/* Of the egress configuration, or of a file that it names. */
+static bool is_of_egress(struct slice text)
+{
+    const struct slice option = SLICE_LIT("egress-selector-config-file");
+
+    return memmem(text.p, text.n, option.p, option.n) != NULL;
+}
+
+static void say_line(struct slice line)
+{
+    if (is_of_egress(line))
+        log_error("Egress configuration changed but cannot be used, the old one stays", LS("err", line));
+    else
+        log_error("Certificate files changed but cannot be used, the old ones stay", LS("err", line));
+}
+
 /* A file that stays broken is said once. */
 static void say_failure(struct app *a, const struct buf *errors)
 {
@@ -44,10 +60,12 @@ static void say_failure(struct app *a, const struct buf *errors)
         a->files_refused_ms = loop_now_ms(a->loop);
     a->files_refused_hash = hash;
     shorten(text, a->files_refused, sizeof(a->files_refused));
-    changes_add(a->changes, CHANGE_FAILED, a->hostname, "changed certificate files were refused: %s", a->files_refused);
+    changes_add(a->changes, CHANGE_FAILED, a->hostname, "changed %s refused: %s",
+                is_of_egress(slice_str(a->files_refused)) ? "egress configuration was" : "certificate files were",
+                a->files_refused);
     while (slice_split(&text, '\n', &line))
         if (line.n > 0)
-            log_error("Certificate files changed but cannot be used, the old ones stay", LS("err", line));
+            say_line(line);
 }
 
 struct additions {
@@ -78,7 +96,8 @@ void rotation_done(struct app *a, bool ok, const struct buf *errors)
     if (!ok)
         say_failure(a, errors);
     else if (a->files_refused[0] != '\0')
-        changes_add(a->changes, CHANGE_RECOVERED, a->hostname, "all certificate files can be used again");
+        changes_add(a->changes, CHANGE_RECOVERED, a->hostname, "%s can be used again",
+                    is_of_egress(slice_str(a->files_refused)) ? "the egress configuration" : "all certificate files");
     if (ok)
         a->files_refused[0] = '\0';
     file_watch_done(a->watch, ok);
@@ -126,10 +145,16 @@ void rotation_replace(struct app *a, struct file_watch *w)
     expiry_read(a->expiry, a->config);
 }
 
-void rotation_changed(struct app *a)
+void rotation_changed(struct app *a, unsigned changed)
 {
-    changes_add(a->changes, CHANGE_CHANGED, a->hostname, "certificate files changed and are in use");
-    log_info("Certificate files changed, new connections use the new ones");
+    if (changed & TRUST_CHANGED_EGRESS) {
+        changes_add(a->changes, CHANGE_CHANGED, a->hostname, "the egress configuration changed and is in use");
+        log_info("Egress configuration changed, new connections use the new one");
+    }
+    if (changed & TRUST_CHANGED_FILES) {
+        changes_add(a->changes, CHANGE_CHANGED, a->hostname, "certificate files changed and are in use");
+        log_info("Certificate files changed, new connections use the new ones");
+    }
     metric_inc(a->files_changes);
     expiry_read(a->expiry, a->config);
 }

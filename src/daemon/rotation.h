@@ -22,7 +22,7 @@ MEM_CHECK struct file_watch *rotation_watch(struct app *a, const struct config *
 void rotation_done(struct app *a, bool ok, const struct buf *errors);
 /* The configuration of this watch has been committed: takes over `w` as a->watch and starts it. */
 void rotation_replace(struct app *a, struct file_watch *w);
-/* Changed files have been put in use: logs and counts that, and reads their expiry. */
-void rotation_changed(struct app *a);
+/* Changed files have been put in use: logs and counts that, and reads their expiry. `changed`: as trust_keep_same(). */
+void rotation_changed(struct app *a, unsigned changed);
 
 #endif

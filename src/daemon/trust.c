@@ -296,9 +296,9 @@ static void keep_same_egress(struct egress_proxy **egress, struct egress_proxy *
     }
 }
 
-bool trust_keep_same(struct trust *t, const struct trust *old)
+unsigned trust_keep_same(struct trust *t, const struct trust *old)
 {
-    bool changed = false;
+    bool changed = false, egress = false;
 
     keep_same(&t->serving, old->serving, &changed);
     keep_same(&t->admin, old->admin, &changed);
@@ -308,9 +308,9 @@ bool trust_keep_same(struct trust *t, const struct trust *old)
     keep_same(&t->peer_no_cert, old->peer_no_cert, &changed);
     for (size_t i = 0; i < ETCD_SERVERS_MAX; i++)
         keep_same(&t->etcd[i], old->etcd[i], &changed);
-    keep_same_egress(&t->peer_egress, old->peer_egress, &changed);
-    keep_same_egress(&t->etcd_egress, old->etcd_egress, &changed);
-    return changed;
+    keep_same_egress(&t->peer_egress, old->peer_egress, &egress);
+    keep_same_egress(&t->etcd_egress, old->etcd_egress, &egress);
+    return (changed ? TRUST_CHANGED_FILES : 0) | (egress ? TRUST_CHANGED_EGRESS : 0);
 }
 
 /* Takes `fresh` over; NULL: it could not be made. */

@@ -34,9 +34,10 @@ struct trust {
 bool trust_load(const struct config *c, struct trust *out, struct buf *errors);
 /* Puts before each of these lines the place and the name of the option that names the file. */
 void trust_name_options(const struct config *c, struct buf *errors);
-/* Replaces what is the same in `old` by that of `old`, so that nothing has to be connected anew. True if
- * something is different. */
-bool trust_keep_same(struct trust *t, const struct trust *old);
+enum { TRUST_CHANGED_FILES = 1, TRUST_CHANGED_EGRESS = 2 };
+/* Replaces what is the same in `old` by that of `old`, so that nothing has to be connected anew. Which of these are
+ * different. */
+unsigned trust_keep_same(struct trust *t, const struct trust *old);
 /*
  * Makes the contexts for the local server, or for peers, anew with the CAs of `old`, but with the client certificate of
  * *t. One that cannot be made is taken from `old`.

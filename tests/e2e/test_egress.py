@@ -12,7 +12,7 @@ import threading
 
 import etcd as etcdlib
 import fixture
-from fixture import Process, Skip, check, equal, free_port, until
+from fixture import Process, Skip, check, ctl, equal, free_port, until
 from rawhttp import Broken, pattern
 from test_upgrade import BOX, EXTRA, exchange, spdy, websocket
 from test_watch import CLASSES, Watch, make
@@ -236,6 +236,17 @@ def test_proxy_dies(world):
         answered(world)
 
 
+def test_check_names_the_proxy(world):
+    """the proxy is away: check sends nobody to the peers"""
+    choose(world, "tcp", port=free_port())
+    text = ctl(world, "check")[1]
+    line = text[text.index("peer test-server-b: egress proxy "):].split("\n")
+    check("Connection refused" in line[0], text)
+    check("egress-selector-config-file" in line[1] and "start its mvproxy" not in line[1], text)
+    choose(world, "tcp")
+    answered(world)
+
+
 def test_refusal(world):
     """a proxy that says 403: 503, logged with its words, counted"""
     proxy = world.proxies["a"]
@@ -310,6 +321,23 @@ def test_bad_file(world):
         done = subprocess.run([*proxy.argv, "-t"], capture_output=True, check=False)
         equal(done.returncode, 1, "mvproxy -t")
         check(complaint.encode() in done.stderr, "mvproxy -t:", done.stderr)
+    choose(world, "tcp")
+    answered(world)
+
+
+def test_watched_file(world):
+    """the file changes without a reload: nobody is told of certificates, neither where it is wrong nor where it is right"""
+    proxy = world.proxies["a"]
+    mark = proxy.log_mark()
+    write(world, selection(transport(world, "uds"), "GRPC"))
+    proxy.await_log("Egress configuration changed but cannot be used, the old one stays", mark)
+    status = ctl(world, "status")[1]
+    check("A changed egress configuration was refused" in status and "changed egress configuration refused for" in status, status)
+    check("egress configuration has changed and cannot be used" in ctl(world, "check")[1], "check")
+    write(world, selection(transport(world, "uds")))
+    proxy.await_log("Egress configuration changed, new connections use the new one", mark)
+    until(lambda: "the egress configuration can be used again" in ctl(world, "status")[1], "the change")
+    check("Certificate files" not in proxy.log()[mark:], proxy.log()[mark:])
     choose(world, "tcp")
     answered(world)
 

@@ -409,6 +409,10 @@ static void test_operators(void)
     s.files_refused_ms = 172800000;
     in_all_views(&s,
                  "Changed certificate files were refused (for 2d0h): instead of these the earlier ones are in force");
+    s.files_refused = "mvproxy.yaml:1:1: egress-selector-config-file: egress.yaml:6:20: not supported";
+    in_all_views(&s,
+                 "A changed egress configuration was refused (for 2d0h): instead of it the earlier one is in force");
+    s.files_refused = "no key";
     s.headers_more = "requestheader-username-headers: X-Login is not configured here";
     in_all_views(&s,
                  "The API servers name headers for identities that requestheader-* does not, and they are removed from "
