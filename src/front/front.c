@@ -45,7 +45,7 @@ struct front {
     bool paused; /* the listener: max_connections, or held */
     bool held;
     bool crowded; /* at max_connections nobody could be ended: that is said */
-    struct rare_line full, starved, headerless, greedy;
+    struct rare_line full, starved, headerless, greedy, limited;
     uint64_t paused_ms[FRONT_PAUSE_COUNT]; /* when new clients were last left waiting; 0: never */
     int starved_error;                     /* of accept(), then */
     struct loop_timer *untold;             /* of these */
@@ -89,7 +89,8 @@ static void tell_untold(void *arg)
     } lines[] = {{"Connection limit reached", &f->full},
                  {"Connection cannot be accepted", &f->starved},
                  {"Connection refused that began without a valid PROXY header", &f->headerless},
-                 {"Client memory is short, a connection ends", &f->greedy}};
+                 {"Client memory is short, a connection ends", &f->greedy},
+                 {"Connection limit of one client address reached", &f->limited}};
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         if (lines[i].line->times == 0)
@@ -233,6 +234,29 @@ static void make_room(struct front *f, struct front_conn *newcomer)
     front_stats_fresh(f->host.stats, clients_fresh(f->host.clients));
 }
 
+/* Who is refused sees a reset, and nothing that says why. */
+static void say_limited(struct front *f, const struct stream *s)
+{
+    unsigned times = line_due(f, &f->limited);
+
+    if (times > 0)
+        log_warning("Connection limit of one client address reached, its new connections are closed: raise "
+                    "max-connections-per-client if many clients share that address",
+                    LT("client", stream_remote_ip(s)), LU("limit", f->max_per_client), LU("timesSinceLastLine", times));
+}
+
+static void refuse(struct front *f, struct stream *s, enum clients_verdict verdict)
+{
+    bool limited = verdict == CLIENTS_TOO_MANY;
+
+    log_v(3, "Connection refused", LT("client", stream_remote_text(s)),
+          LT("reason", limited ? "too many of one client" : "out of memory"));
+    if (limited)
+        say_limited(f, s);
+    front_stats_closed(f->host.stats, limited ? FRONT_CLOSE_CLIENT_LIMIT : FRONT_CLOSE_NO_MEMORY);
+    stream_close(s, STREAM_CLOSE_ABORT);
+}
+
 static void enter(struct front *f, int fd, const struct sockaddr *client)
 {
     struct front_conn *fc = mem_zalloc(sizeof(*fc));
@@ -253,11 +277,7 @@ static void enter(struct front *f, int fd, const struct sockaddr *client)
     }
     verdict = clients_enter(f->host.clients, &fc->client, slice_str(stream_remote_ip(s)), f->max_per_client);
     if (verdict != CLIENTS_WELCOME) {
-        log_v(3, "Connection refused", LT("client", stream_remote_text(s)),
-              LT("reason", verdict == CLIENTS_TOO_MANY ? "too many of one client" : "out of memory"));
-        front_stats_closed(f->host.stats,
-                           verdict == CLIENTS_TOO_MANY ? FRONT_CLOSE_CLIENT_LIMIT : FRONT_CLOSE_NO_MEMORY);
-        stream_close(s, STREAM_CLOSE_ABORT);
+        refuse(f, s, verdict);
         mem_free(fc);
         return;
     }

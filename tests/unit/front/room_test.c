@@ -162,6 +162,33 @@ static void test_room_is_made_first(struct world *w)
     ok(front_is_crowded(w->front) && !front_is_full(w->front), "as is for ten seconds that they had to");
 }
 
+/* Who is refused sees nothing but a reset. */
+static void test_client_limit_said(struct world *w)
+{
+    char text[4096] = "", *line;
+    FILE *log = fmemopen(text, sizeof(text), "w");
+    struct client c[4];
+
+    w->opts.max_connections_per_client = 1;
+    world_start(w);
+    log_set_stream(log);
+    client_open(w, &c[0]);
+    for (size_t i = 1; i < sizeof(c) / sizeof(c[0]); i++) {
+        client_start(w, &c[i]);
+        is_int(client_ended(&c[i]), CLIENT_BROKEN, "more of the same client are refused");
+        client_close(&c[i], STREAM_CLOSE_NOW);
+    }
+    log_set_stream(stderr);
+    (void)fclose(log);
+    line = strstr(text, "Connection limit of one client address reached");
+    ok(line != NULL && strstr(line + 1, "Connection limit") == NULL, "said once in a while");
+    ok(strstr(text, "max-connections-per-client") != NULL &&
+           strstr(text, "client=\"127.0.0.1\" limit=1 timesSinceLastLine=1") != NULL,
+       "with the option, the address and the limit: %s", text);
+    client_close(&c[0], STREAM_CLOSE_NOW);
+    ok(world_empty(w), "over");
+}
+
 /* What the log says of clients who cannot come in while there are only so many descriptors. */
 static void go_on_without_descriptors(struct world *w, int fds, char *said, size_t n)
 {
@@ -690,6 +717,7 @@ static const struct world_story stories[] = {
     {"idle ones make room", test_idle_ones_make_room},
     {"an idle one among many", test_idle_one_among_many},
     {"room is made first", test_room_is_made_first},
+    {"limit of one client in the log", test_client_limit_said},
     {"no descriptors", test_no_descriptors},
     {"a request that has come stays", test_request_has_come},
     {"untaken answers stay", test_untaken_answers_stay},
