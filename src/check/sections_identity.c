@@ -237,7 +237,9 @@ void section_identity(struct scene *s)
 
     findings_enter(s->f, CHECK_IDENTITY);
     if (!s->believed) {
-        findings_skipped(s->f, "identity-rights", "not examined: nobody would know who asks");
+        findings_skipped(s->f, "identity-rights",
+                         s->unready ? "not examined: the local API server is not ready"
+                                    : "not examined: nobody would know who asks");
         return;
     }
     buf_init(&body, BODY_BYTES);

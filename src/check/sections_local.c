@@ -234,6 +234,40 @@ static void judge_name(struct scene *s, struct buf *body)
     json_object_put(o);
 }
 
+/* While it starts it grants nothing to whom it believes: its RBAC is read last. A 401 is true even then. */
+static bool may_be_of_unready(const struct scene *s, const struct answer *a)
+{
+    return s->unready && !(a->ok && a->status == 401);
+}
+
+/* What it answered does not name us. */
+static void judge_answer(struct scene *s, const struct answer *a)
+{
+    if (may_be_of_unready(s, a))
+        findings_skipped(s->f, "local-front-proxy",
+                         "whether it believes the front proxy is not examined: it is not ready");
+    else if (!a->ok)
+        findings_wrong(s->f, "local-front-proxy", to_be_believed(s), "the local API server does not answer %s: %s",
+                       front_proxy(s), a->failure);
+    else if (a->status == 201)
+        findings_wrong(s->f, "local-front-proxy",
+                       "its --requestheader-username-headers and --requestheader-group-headers must have the first of "
+                       "requestheader-username-headers and requestheader-group-headers, and apiserver-user the rights "
+                       "of /usr/share/mvproxy/rbac/mvproxy.yaml",
+                       "the local API server does not believe the front proxy, or %s has no rights at all",
+                       s->config->apiserver_user);
+    else if (a->status == 403)
+        findings_wrong(s->f, "local-front-proxy",
+                       "it believes that somebody asks: compare its --requestheader-group-headers and "
+                       "--requestheader-username-headers with the options of these names here; if they agree, give "
+                       "apiserver-user the rights of /usr/share/mvproxy/rbac/mvproxy.yaml and of system:basic-user",
+                       "the local API server does not let %s ask who it is and what it may: it answers 403",
+                       s->config->apiserver_user);
+    else
+        findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
+                       "the local API server does not believe %s: it answers %u", front_proxy(s), a->status);
+}
+
 static void judge_identity(struct scene *s, struct buf *body)
 {
     static const char *const versions[] = {"v1", "v1beta1", "v1alpha1"};
@@ -255,19 +289,8 @@ static void judge_identity(struct scene *s, struct buf *body)
     if (s->believed)
         findings_good(s->f, "local-front-proxy", "it believes the front proxy: %s has rights",
                       s->config->apiserver_user);
-    else if (!a.ok)
-        findings_wrong(s->f, "local-front-proxy", to_be_believed(s), "the local API server does not answer %s: %s",
-                       front_proxy(s), a.failure);
-    else if (a.status == 201)
-        findings_wrong(s->f, "local-front-proxy",
-                       "its --requestheader-username-headers and --requestheader-group-headers must have the first of "
-                       "requestheader-username-headers and requestheader-group-headers, and apiserver-user the rights "
-                       "of /usr/share/mvproxy/rbac/mvproxy.yaml",
-                       "the local API server does not believe the front proxy, or %s has no rights at all",
-                       s->config->apiserver_user);
     else
-        findings_wrong(s->f, "local-front-proxy", to_be_believed(s),
-                       "the local API server does not believe %s: it answers %u", front_proxy(s), a.status);
+        judge_answer(s, &a);
 }
 
 /* ---- of one mind ---- */

@@ -232,6 +232,7 @@ def faults(world):
         ("the local server believes other front proxies", {}, server(world, "a", **{"requestheader-client-ca-file": crt("foreign-ca")})),
         ("the local server allows another name", {}, server(world, "a", **{"requestheader-allowed-names": ["aggregator"]})),
         ("the local server reads groups from another header", {"requestheader-group-headers": ["X-Foo"]}),
+        ("the local server lets nobody ask who he is", {}, fault(world, "status", "a", "POST", "/apis/auth", status=403)),
         ("the API servers have other headers", {}, told(world, **{"requestheader-username-headers": '["X-User"]'})),
         ("the API servers name a header more", {}, told(world, **{"requestheader-group-headers": '["X-Remote-Group", "X-Teams"]'})),
         ("the API servers name a header of impersonation", {},
@@ -281,6 +282,18 @@ def test_golden(world):
         equal(status, 2 if "\u00d7" in said else 1, name + ": exit status\n" + text)
         out += "# %s\n%s\n\n" % (name, said)
     fixture.golden(GOLDEN, out)
+
+
+def test_starting(world):
+    """a server that starts has not read its RBAC: it is not ready, and nothing else is said of it"""
+    world.sim.restart_server("a", **{"starts-unready": True})
+    try:
+        status, text = before(world, {"apiserver-user": "system:mvproxy", "apiserver-groups": ["system:authenticated"]})
+    finally:
+        world.sim.restart_server("a", **{"starts-unready": False})
+    equal(len(re.findall("(?m)^\u00d7", text)), 1, text)
+    check(status == 2 and "\u00d7 the local API server is not ready: " in text and
+          "- whether it believes the front proxy is not examined: it is not ready" in text, text)
 
 
 def test_ended_ca(world):
