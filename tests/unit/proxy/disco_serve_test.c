@@ -414,6 +414,28 @@ static void old_verdict_after_reload(void)
     world_close(&w);
 }
 
+/* As kube-apiserver has it: it counts those who ask for the aggregated form by the path, and the others without. */
+static void counted_by_path(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_open(&w, 1);
+    c = client(&w);
+    say(c, ASK("GET", V2, ""));
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0), NOT_MODIFIED);
+    ok(has(c, world_document()), "the aggregated form");
+    is_double(world_metric(&w, "apiserver_request_total", "apis"), 1, "is counted as such");
+    say(c, ASK("GET", "application/json", ""));
+    (void)has(conn(&w.local, 0), "Accept: application/json\r\n");
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nlegacy");
+    ok(has(c, "legacy"), "another form");
+    is_double(world_metric(&w, "apiserver_request_total", "apis"), 1, "is not");
+    is_double(world_metric(&w, "apiserver_request_total", NULL), 2, "but among all");
+    world_close(&w);
+}
+
 int main(void)
 {
     allowed();
@@ -431,5 +453,6 @@ int main(void)
     passed_on();
     with_slash();
     old_verdict_after_reload();
+    counted_by_path();
     return tap_end();
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The decision table, row by row: every query in every world. A world is what the snapshot says; a query is a request.
- * Each cell is the decision that the design's table demands.
- */
+ * Each cell is the decision that the design's table demands. */
 #include "proxy/route.h"
 
 #include <stdio.h>
@@ -603,6 +602,7 @@ static const struct version {
 } v33 = {"33", 33, SERVED_LIVE}, v34 = {"34", 34, SERVED_LIVE}, v34_lapsed = {"34", 34, SERVED_LAPSED},
   v35 = {"35", 35, SERVED_LIVE}, twin = {"33", 34, SERVED_LIVE}, unknown = {NULL, 0, SERVED_LIVE};
 
+#define ID(x) "apiserver-" x x x x x x x x x x x x x /* as long as real ones, which a snapshot has behind the peers */
 /* The local server and two peers, which all have what the old one has. */
 static struct served *versions(const struct version *local, const struct version *b, const struct version *c)
 {
@@ -626,7 +626,7 @@ static struct served *versions(const struct version *local, const struct version
         index[i] = of[i]->hash == NULL ? NULL : schemas(of[i]->hash);
     in.local_schemas = index[0];
     for (size_t i = 0; i < 2; i++)
-        peers[i] = (struct served_peer){.id = i == 0 ? "apiserver-b" : "apiserver-c",
+        peers[i] = (struct served_peer){.id = i == 0 ? ID("bbbb") : ID("cccc"),
                                         .life = of[i + 1]->life,
                                         .discovery_known = true,
                                         .disco = old,
