@@ -249,8 +249,8 @@ static void test_header_timeout(struct kit *k)
     is_double(world_closed(&k->w, "header_timeout"), 1, "counted");
 }
 
-/* The answer ends the stream amid its trailers: they are nobody's, and hold nobody up. */
-static void test_trailers_of_a_closed_stream(struct kit *k)
+/* The answer ends, or the stream does, amid its trailers: they are nobody's, and hold nobody up. */
+static void trailers_too_late(struct kit *k, bool reset)
 {
     /* HEADERS: POST / on stream 1 with END_HEADERS; then trailers of 11 bytes, whole but for the last three. */
     static const unsigned char post[] = {0, 0, 6, 1, 4, 0, 0, 0, 1, 0x83, 0x87, 0x84, 0x41, 1, 'h'};
@@ -268,7 +268,10 @@ static void test_trailers_of_a_closed_stream(struct kit *k)
     ok(kit_held(k, 2), "an upload, and another request");
     kit_raw(k, begun, sizeof(begun));
     kit_settle(k);
-    kit_reply(&k->held[0], 401, "no");
+    if (reset)
+        exchange_abort(k->held[0].x, "test");
+    else
+        kit_reply(&k->held[0], 401, "no");
     kit_settle(k);
     kit_raw(k, rest, sizeof(rest));
     kit_settle(k);
@@ -278,6 +281,16 @@ static void test_trailers_of_a_closed_stream(struct kit *k)
     is_int(k->held[1].gone, 0, "the other goes on");
     is_double(world_closed(&k->w, "header_timeout"), 0, "no head is late");
     clock_real();
+}
+
+static void test_trailers_of_an_answered_stream(struct kit *k)
+{
+    trailers_too_late(k, false);
+}
+
+static void test_trailers_of_a_closed_stream(struct kit *k)
+{
+    trailers_too_late(k, true);
 }
 
 /* ---- the front's side ---- */
@@ -745,6 +758,7 @@ static const struct kit_story stories[] = {
     {"stall on a busy connection", test_stall_on_busy_connection},
     {"continue awaited", test_continue_awaited},
     {"header timeout", test_header_timeout},
+    {"trailers of an answered stream", test_trailers_of_an_answered_stream},
     {"trailers of a closed stream", test_trailers_of_a_closed_stream},
     {"drain", test_drain},
     {"drain late", test_drain_late},

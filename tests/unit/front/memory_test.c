@@ -230,26 +230,6 @@ static bool one_ended(void *arg)
     return false;
 }
 
-/* Who holds exactly as much as much is belongs to those, and is no longer asked whether he is idle. */
-static void test_exactly_much(struct kit *k)
-{
-    struct memory_address address[1];
-    struct memory *m = new_memory(k, address, 1);
-    struct fake f[5] = {0};
-
-    for (int i = 0; i < 5; i++)
-        memory_enter(m, &f[i].holder, &address[0].held);
-    f[0].idle = true;
-    hold(&f[0], 64 << 10);
-    hold(&f[1], 7900 << 10);
-    ok(kit_until(k, one_ended, f), "the greediest ends");
-    ok(f[1].ended && !f[0].ended, "and not the idle one of 64 KiB before him: %d%d", f[0].ended, f[1].ended);
-    for (int i = 0; i < 5; i++)
-        if (!f[i].ended)
-            end_fake(&f[i].holder);
-    end_memory(m, address, 1);
-}
-
 static void test_greediest(struct kit *k)
 {
     struct memory_address address[2];
@@ -428,6 +408,39 @@ static void test_looks(struct kit *k)
         end_fake(&f[i].holder);
     end_memory(m, &address, 1);
     clock_real();
+}
+
+static bool has_ended(void *arg)
+{
+    return ((struct fake *)arg)->ended;
+}
+
+/* Who holds exactly as much as much is belongs to those, and is no longer asked whether he is idle. Nobody is
+ * still who came to it just now, although nothing moved before. */
+static void test_exactly_much(struct kit *k)
+{
+    struct memory_address address[1];
+    struct memory *m = new_memory(k, address, 1);
+    struct fake f[5] = {0};
+
+    for (int i = 0; i < 5; i++)
+        memory_enter(m, &f[i].holder, &address[0].held);
+    f[0].idle = true;
+    hold(&f[0], 64 << 10);
+    hold(&f[1], 7900 << 10);
+    ok(kit_until(k, one_ended, f), "the greediest ends");
+    ok(f[1].ended && !f[0].ended, "and not the idle one of 64 KiB before him: %d%d", f[0].ended, f[1].ended);
+    clock_fake(clock_us(), clock_wall_us());
+    hold(&f[2], 3 << 20);
+    later(k, 2000);
+    hold(&f[3], 4200 << 10);
+    ok(kit_until(k, has_ended, &f[2]), "nor the greediest, who has only now come to hold much");
+    ok(!f[3].ended, "and it is enough that another one has ended");
+    clock_real();
+    for (int i = 0; i < 5; i++)
+        if (!f[i].ended)
+            end_fake(&f[i].holder);
+    end_memory(m, address, 1);
 }
 
 /* ---- many addresses ---- */

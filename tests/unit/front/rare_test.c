@@ -464,6 +464,29 @@ static void test_refused_head(struct world *w)
     ok(world_empty(w), "over");
 }
 
+static bool not_taken(void *arg)
+{
+    return world_metric(arg, "mvproxy_front_answers_not_taken_total", NULL) > 0;
+}
+
+/* An answer of our own waits for its client no longer than a server's does. */
+static void test_h2_refusal_not_taken(struct kit *k)
+{
+    struct req *r;
+
+    k->w.opts.body_timeout_ms = 300;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, true);
+    nghttp2_submit_settings(k->session, NGHTTP2_FLAG_NONE,
+                            &(nghttp2_settings_entry){NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}, 1);
+    r = kit_ask(k, "BREW", "/", "h", NULL, 0);
+    ok(kit_until(k, not_taken, &k->w), "a refusal that its client has no window for is given up");
+    ok(kit_closed(k, r) && r->code == NGHTTP2_CANCEL, "with its stream");
+    is_int((int)r->status, 501, "of which the head came");
+    is_u64(r->body_bytes, 0, "and no more");
+    is_int(k->end, CLIENT_OPEN, "the connection goes on");
+}
+
 static const struct world_story h1_stories[] = {
     {"told", test_told},
     {"given up in the body", test_quit_in_body},
@@ -482,6 +505,7 @@ static const struct kit_story h2_stories[] = {
     {"bad trailers", test_h2_bad_trailers},
     {"trailers of HEAD", test_h2_trailers_of_head},
     {"fields", test_h2_fields},
+    {"a refusal that is not taken", test_h2_refusal_not_taken},
 };
 
 int main(void)
