@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "cluster/cluster_metrics.h"
+#include "cluster/etcd.h"
 #include "cluster/records.h"
 #include "lib/tap.h"
 #include "sim/sim_etcd.h"
@@ -353,6 +354,37 @@ static void surprises(void)
     }
 }
 
+static void note_failure(void *arg, const struct etcd_answer *a)
+{
+    (void)snprintf(arg, 200, "%s", a->failure);
+}
+
+/* Each endpoint fails in its own way: what is said is how the last one did, which it is said of. */
+static void last_endpoint(void)
+{
+    const struct origin_opts o = {.name = "etcd", .host = "10.0.1.2", .port = 2379};
+    struct origin *servers[2];
+    struct etcd_call *call;
+    struct story s;
+    struct etcd *e;
+    char why[200] = "";
+
+    begin(&s);
+    sim_etcd_answer(s.etcd, 200, "junk");
+    sim_etcd_member(s.etcd, s.w.back, "10.0.1.2:2379")->fault = SIM_REFUSE;
+    servers[0] = s.origin;
+    servers[1] = origin_new(s.w.back, &o);
+    e = etcd_new(s.w.loop, s.w.back, &s.metrics);
+    (void)etcd_set_servers(e, servers, 2);
+    call = etcd_call(e, ETCD_GRANT, SLICE_LIT("{}"), note_failure, why);
+    ok(call != NULL, "a request to one that answers nonsense and one that is away");
+    sim_run_ms(s.w.loop, 100);
+    is_str(why, "10.0.1.2:2379: connection refused", "fails with the words of the one that is away");
+    etcd_free(e);
+    origin_unref(servers[1]);
+    end(&s);
+}
+
 int main(void)
 {
     switched_off();
@@ -364,5 +396,6 @@ int main(void)
     unusable();
     first_lease();
     surprises();
+    last_endpoint();
     return tap_end();
 }
