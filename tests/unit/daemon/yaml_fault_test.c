@@ -23,6 +23,7 @@
 #define MISSING "a value is missing before this, or a bracket does not end: write the value, or close the bracket\n"
 #define FOLLOWS "something follows the value: put the whole value in quotes, or take the rest away\n"
 #define BRACKET(a, b) "the bracket \"" a "\" that opens here does not end: close it with \"" b "\"\n"
+#define ANY "not an option and its value: write \"OPTION: VALUE\", and quote values with special characters\n"
 #define TEXT(s) s, sizeof(s) - 1
 
 static const struct {
@@ -181,6 +182,8 @@ static const struct {
     {TEXT("--- |\n a\nb: 1\n"), "F:3:1: this line does not begin in column 2, as those before it do: begin it there\n"},
     {TEXT("\"a\n b\": 1\n"), "F:2:2: " INDENTED},
     {TEXT("# x\n\nfoo\nbar: 1\n"), "F:3:1: " NO_OPTION},
+    {TEXT("a: [b\n c d:]\n"), "F:1:5: " ANY},
+    {TEXT("a: &b\n  !e!x c\n"), "F:1:4: " ANY},
     {TEXT("[a]: 1\n"), "F:1:1: a name must be a plain word: write \"NAME: VALUE\"\n"},
 };
 
