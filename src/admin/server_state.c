@@ -12,11 +12,25 @@ static bool has_refused_certificate(const struct cluster_server *s)
     return s->error != NULL && strstr(s->error, "certificate refused") != NULL;
 }
 
+/* It has not even been dialled (net/dial.c): neither it nor the network is at fault. */
+static bool is_not_allowed(const struct cluster_server *s)
+{
+    return s->error != NULL && strstr(s->error, "the address is not allowed") != NULL;
+}
+
+/* Why nothing comes of dialling it. */
+static const char *silence_of(const struct cluster_server *s)
+{
+    if (has_refused_certificate(s))
+        return "certificate refused";
+    return is_not_allowed(s) ? "address not in peer-allowed-cidrs" : "does not answer";
+}
+
 /* What keeps it from being asked; NULL: nothing. */
 static const char *trouble_of(const struct cluster_server *s)
 {
     if (s->answers == PULSE_UNREACHABLE)
-        return has_refused_certificate(s) ? "certificate refused" : "does not answer";
+        return silence_of(s);
     if (s->address == NULL)
         return "no address";
     if (s->leads_to != NULL)

@@ -80,11 +80,21 @@ static void widen(struct range *r, unsigned minor)
         r->newest = minor;
 }
 
+/* Nobody was dialled (net/dial.c). */
+static bool is_not_allowed(const char *failure)
+{
+    return strstr(failure, "the address is not allowed") != NULL;
+}
+
 static const char *to_answer(const char *failure)
 {
     if (strstr(failure, "egress proxy") != NULL)
         return "see to the egress proxy (selection controlplane of egress-selector-config-file): does it run at that "
                "address, and does it let this machine through to the peer?";
+    if (is_not_allowed(failure))
+        return "give peer-allowed-cidrs the networks of all peers, this one's among them (without it loopback, "
+               "link-local "
+               "and the like are dialled nowhere), or correct its address: in peers, or peer-advertise-ip there";
     if (strstr(failure, "certificate") != NULL)
         return "its certificate must be of peer-ca-file and valid for kubernetes.default.svc, and what serves there an "
                "API server of this cluster";
@@ -98,7 +108,8 @@ static const char *to_answer(const char *failure)
 static void judge_answer(struct scene *s, const struct served_peer *p, const struct answer *a)
 {
     if (!a->ok)
-        findings_wrong(s->f, "peer-reachable", to_answer(a->failure), "peer %s: %s", p->host, a->failure);
+        findings_wrong(s->f, "peer-reachable", to_answer(a->failure), "peer %s: %s%s", p->host, a->failure,
+                       is_not_allowed(a->failure) ? ": it is not in peer-allowed-cidrs" : "");
     else if (a->status == 401 || a->status == 403)
         findings_wrong(s->f, "peer-believes",
                        "give each node the same front-proxy CA (requestheader-client-ca-file) and "

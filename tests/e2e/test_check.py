@@ -245,6 +245,8 @@ def faults(world):
         ("a user without rights", {"apiserver-user": "system:mvproxy", "apiserver-groups": ["system:authenticated"]}),
         ("a peer that is down", {}, silent_peer(world)),
         ("a peer at an address where nobody is", {"peers": ["test-server-b=127.0.0.1:1"]}),
+        ("a peer at an address that peer-allowed-cidrs does not have",
+         {"peer-allowed-cidrs": ["10.0.0.0/8"], "peers": ["test-server-b=localhost:%d" % world.ports["b"]]}),
         ("a peer that no API server is", {"peers": ["test-server-b=127.0.0.1:%d" % world.ports["b"], "test-server-bb=127.0.0.1:1"]}),
         ("a peer that nothing leads to", {"peers": []}),
         ("a peer with a certificate of another CA", {"peers": ["test-server-b=%s:%d" % world.addresses["b"]]},

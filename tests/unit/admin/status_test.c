@@ -250,6 +250,11 @@ static void test_words(void)
          .error = "TLS handshake: certificate refused: it has expired",
          .words = "live, certificate refused, drained",
          .mood = SERVER_BAD},
+        {.silent = true,
+         .ejected = true,
+         .error = "127.0.0.1: the address is not allowed",
+         .words = "live, address not in peer-allowed-cidrs, ejected",
+         .mood = SERVER_BAD},
         {.silent = true, .error = "TLS handshake: cut", .words = "live, does not answer", .mood = SERVER_BAD},
         {.error = "TLS handshake: certificate refused: it has expired", .words = "live", .mood = SERVER_GOOD},
     };

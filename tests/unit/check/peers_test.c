@@ -388,6 +388,7 @@ static void each(void)
                                 {.seen = {.id = "i", .host = "i", .life = SERVED_LAPSED}}};
     const struct scene s = {.believed = true, .minor = 31};
     struct peer lost[] = {{.seen = {.id = "j", .host = "j"}}};
+    struct peer kept[] = {PEER("k", 0, "127.0.0.1: the address is not allowed")};
     const struct scene mistaken = {.believed = true, .mistaken = true};
 
     begin(peers, PEERS);
@@ -410,6 +411,14 @@ static void each(void)
              "b /version; b /readyz; c /version; d /version; e /version; f /version; g /version; h /version; ",
              "who is asked");
     is_u64(world.clocks, 1, "whose clock is looked at");
+    begin(kept, 1);
+    look(&s, open_gates);
+    says("peers\nXX peer k: 127.0.0.1: the address is not allowed: it is not in peer-allowed-cidrs\n    what to do: "
+         "give "
+         "peer-allowed-cidrs the networks of all peers, this one's among them (without it loopback, link-local and the "
+         "like are dialled nowhere), or correct its address: in peers, or peer-advertise-ip there\n-- whether the API "
+         "servers' versions are neighbours: 1 could not be asked\n\n1 wrong, 0 to be looked at, 0 well.\n",
+         "an address that is not dialled");
     begin(lost, 1);
     look(&s, open_gates);
     says("peers\nXX peer j: nothing says where it can be reached\n    what to do: let its mvproxy write it "
