@@ -201,12 +201,12 @@ static size_t ask_rights(struct scene *s, struct buf *body, struct buf *missing,
 
 static void check_rights(struct scene *s, struct buf *body)
 {
-    const char *remedy = publishes_itself(s) ? "kubectl apply -f /usr/share/mvproxy/rbac/mvproxy.yaml -f "
-                                               "/usr/share/mvproxy/rbac/mvproxy-before-1.26.yaml "
-                                               "(contrib/rbac in the source tree), with their user as apiserver-user"
-                                             : "kubectl apply -f /usr/share/mvproxy/rbac/mvproxy.yaml (contrib/rbac in "
-                                               "the source tree), with its user as "
-                                               "apiserver-user";
+    const char *remedy = publishes_itself(s)
+                             ? "kubectl apply -f " MVPROXY_RBAC_DIR "/mvproxy.yaml -f " MVPROXY_RBAC_DIR
+                               "/mvproxy-before-1.26.yaml (contrib/rbac in the source tree), with their user as "
+                               "apiserver-user"
+                             : "kubectl apply -f " MVPROXY_RBAC_DIR "/mvproxy.yaml (contrib/rbac in the source tree), "
+                               "with its user as apiserver-user";
     const char *user = s->config->apiserver_user, *failed;
     struct buf missing;
     bool grave = false;

@@ -253,14 +253,14 @@ static void judge_answer(struct scene *s, const struct answer *a)
         findings_wrong(s->f, "local-front-proxy",
                        "its --requestheader-username-headers and --requestheader-group-headers must have the first of "
                        "requestheader-username-headers and requestheader-group-headers, and apiserver-user the rights "
-                       "of /usr/share/mvproxy/rbac/mvproxy.yaml",
+                       "of " MVPROXY_RBAC_DIR "/mvproxy.yaml",
                        "the local API server does not believe the front proxy, or %s has no rights at all",
                        s->config->apiserver_user);
     else if (a->status == 403)
         findings_wrong(s->f, "local-front-proxy",
                        "it believes that somebody asks: compare its --requestheader-group-headers and "
                        "--requestheader-username-headers with the options of these names here; if they agree, give "
-                       "apiserver-user the rights of /usr/share/mvproxy/rbac/mvproxy.yaml and of system:basic-user",
+                       "apiserver-user the rights of " MVPROXY_RBAC_DIR "/mvproxy.yaml and of system:basic-user",
                        "the local API server does not let %s ask who it is and what it may: it answers 403",
                        s->config->apiserver_user);
     else
@@ -379,7 +379,7 @@ static void judge_clients(struct scene *s, struct slice map)
 /* What they say of themselves. */
 static void judge_agreement(struct scene *s, struct buf *body)
 {
-    static const char by_hand[] = "let apiserver-user read it (/usr/share/mvproxy/rbac/mvproxy.yaml), or compare "
+    static const char by_hand[] = "let apiserver-user read it (" MVPROXY_RBAC_DIR "/mvproxy.yaml), or compare "
                                   "client-ca-file and requestheader-* by hand";
     static const char gone[] =
         "an API server that has --client-ca-file writes it within a minute: if it does not come, see "

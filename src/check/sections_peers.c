@@ -93,8 +93,8 @@ static const char *to_answer(const char *failure)
                "address, and does it let this machine through to the peer?";
     if (is_not_allowed(failure))
         return "give peer-allowed-cidrs the networks of all peers, this one's among them (without it loopback, "
-               "link-local "
-               "and the like are dialled nowhere), or correct its address: in peers, or peer-advertise-ip there";
+               "link-local and the like are dialled nowhere), or correct its address: in peers, or peer-advertise-ip "
+               "there";
     if (strstr(failure, "certificate") != NULL)
         return "its certificate must be of peer-ca-file and valid for kubernetes.default.svc, and what serves there an "
                "API server of this cluster";

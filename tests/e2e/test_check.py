@@ -107,6 +107,7 @@ def marks(world, text):
     for name, port in (("SERVER", world.addresses["a"][1]), ("PORT", world.ports["a"]), ("PEER", world.ports["b"]),
                        ("SPARE", world.spare)):
         text = text.replace(":%d" % port, ":" + name).replace("port %d" % port, "port " + name)
+    text = re.sub(r"/[^ (]*/mvproxy/rbac/", "RBAC/", text)
     text = re.sub(r"FILE:\d+:", "FILE:N:", text)
     text = re.sub(r"(127\.0\.0\.1):\d+", r"\1:ELSEWHERE", text)
     text = re.sub(r"(clock of .* is )\d+", r"\1N", text)
