@@ -73,6 +73,8 @@ struct cluster {
 const struct peers_handler *cluster_peers_handler(void); /* with the cluster */
 /* Starts polling the peer from the beginning, without its last document; tried again when out of memory. */
 void cluster_start_server(struct cluster *c, struct peer *peer);
+/* The host name, or the ID, of the server with this ID, which may be ours; NULL: nobody's that is known. */
+const char *cluster_name_of(const struct cluster *c, const char *id);
 /* As `leads_to` of cluster_server (cluster_view.h). */
 const char *cluster_leads_to(const struct cluster *c, const struct peer *p);
 

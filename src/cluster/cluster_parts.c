@@ -107,6 +107,13 @@ static size_t servers(void *arg)
     return 1 + (c->peers == NULL ? 0 : peers_count_life(c->peers, PEER_LIVE));
 }
 
+static const char *named(void *arg, const char *id)
+{
+    const char *name = cluster_name_of(arg, id);
+
+    return name != NULL ? name : id;
+}
+
 struct server *cluster_new_server(struct cluster *c, struct peer *peer)
 {
     const struct server_opts o = {
@@ -118,6 +125,7 @@ struct server *cluster_new_server(struct cluster *c, struct peer *peer)
         .changes = c->o.changes,
         .servers = servers,
         .polled = on_polled,
+        .named = named,
         .silent = on_silent,
         .schemas_changed = on_schemas,
         .arg = c,

@@ -157,17 +157,14 @@ const struct peers_handler *cluster_peers_handler(void)
     return &peers_handler;
 }
 
-/* The host name of a server that is not this peer, by its ID; NULL: it is this one, or nobody's that is known. */
-static const char *another(const struct cluster *c, const struct peer *p, const char *id)
+const char *cluster_name_of(const struct cluster *c, const char *id)
 {
     const struct peer *other;
 
-    if (strcmp(id, p->id) == 0)
-        return NULL;
     if (strcmp(id, c->own_id) == 0)
         return c->hostname[0] != '\0' ? c->hostname : c->own_id;
     other = peers_find(c->peers, slice_str(id));
-    return other == NULL ? NULL : other->hostname[0] != '\0' ? other->hostname : other->id;
+    return other == NULL ? NULL : peer_label(other);
 }
 
 const char *cluster_leads_to(const struct cluster *c, const struct peer *p)
@@ -175,5 +172,5 @@ const char *cluster_leads_to(const struct cluster *c, const struct peer *p)
     struct pulse_view v;
 
     pulse_look(p->server == NULL ? NULL : p->server->pulse, &v);
-    return v.state == PULSE_ANSWERS && v.hop ? another(c, p, v.hop_id) : NULL;
+    return v.state == PULSE_ANSWERS && v.hop && strcmp(v.hop_id, p->id) != 0 ? cluster_name_of(c, v.hop_id) : NULL;
 }

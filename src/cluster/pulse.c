@@ -169,7 +169,8 @@ static void answered(struct pulse *p, const struct fetch_result *r)
     struct version before = p->says, says;
     unsigned status = r->head->status;
     struct err why = {.text = ""};
-    bool other = false;
+    char who[SERVER_ID_BYTES];
+    bool other;
 
     if (status >= 500) {
         (void)err_set(&why,
@@ -179,10 +180,12 @@ static void answered(struct pulse *p, const struct fetch_result *r)
         unreachable(p, &why, FAILURE_REFUSED);
         return;
     }
+    memcpy(who, p->hop_id, sizeof(who));
     take_mvproxy(p, r->head);
+    other = who[0] != '\0' && p->hop_id[0] != '\0' && strcmp(who, p->hop_id) != 0;
     if (status == 200 && version_read(r->body, &says) && says.binary[0] != '\0') {
-        other = before.binary[0] != '\0' &&
-                (strcmp(before.binary, says.binary) != 0 || strcmp(before.emulated, says.emulated) != 0);
+        other = other || (before.binary[0] != '\0' &&
+                          (strcmp(before.binary, says.binary) != 0 || strcmp(before.emulated, says.emulated) != 0));
         p->says = says;
     }
     set_state(p, PULSE_ANSWERS, other);

@@ -48,7 +48,8 @@ struct pulse_opts {
     struct api *api;
     bool peer;
     size_t (*servers)(void *arg); /* number of servers that are probed */
-    /* Its state or its version changed, or, for PULSE_REASON_MS, why it is UNREACHABLE. Never called from inside. */
+    /* Its state, its version or the server that it says it is changed, or, for PULSE_REASON_MS, why it is UNREACHABLE.
+     * Never called from inside. */
     void (*changed)(void *arg, enum pulse_state before);
     void *arg;
 };

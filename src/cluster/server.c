@@ -11,23 +11,43 @@ static const char *name(const struct server *s)
     return s->o.peer == NULL ? s->o.hostname : peer_label(s->o.peer);
 }
 
-static void log_pulse(const struct server *s, const struct pulse_view *v, enum pulse_state before)
+/* Who answers in its place; NULL: it does, as far as can be told. */
+static const char *another(const struct server *s, const struct pulse_view *v)
+{
+    const struct peer *p = s->o.peer;
+
+    if (p == NULL || v->state != PULSE_ANSWERS || !v->hop || strcmp(v->hop_id, p->id) == 0)
+        return NULL;
+    return s->o.named(s->o.arg, v->hop_id);
+}
+
+/* Nothing of what is answered is this server's, its version neither. */
+static void say_elsewhere(struct server *s, const char *other)
+{
+    changes_add(s->o.changes, CHANGE_FAILED, name(s), "its address leads to %s, and what answers there is not believed",
+                other);
+    log_warning("Address of a server leads to another one, which answers there", LT("server", name(s)),
+                LT("leadsTo", other), LT("address", origin_address(s->o.peer->origin)));
+    s->elsewhere = true;
+}
+
+static void log_pulse(const struct server *s, const struct pulse_view *v, bool again)
 {
     if (v->state == PULSE_UNREACHABLE)
         log_warning("Server does not answer", LT("server", name(s)), LT("err", v->failure));
     else
-        log_v(before == PULSE_UNREACHABLE ? 0 : 2,
-              before == PULSE_UNREACHABLE ? "Server answers again" : "Server answers", LT("server", name(s)),
+        log_v(again ? 0 : 2, again ? "Server answers again" : "Server answers", LT("server", name(s)),
               LT("version", v->says->binary));
 }
 
-static void say_pulse(struct server *s, const struct pulse_view *v, enum pulse_state before)
+static void say_itself(struct server *s, const struct pulse_view *v, enum pulse_state before)
 {
+    bool again = before == PULSE_UNREACHABLE || s->elsewhere;
     bool upgraded = s->said.binary[0] != '\0' && strcmp(s->said.binary, v->says->binary) != 0;
 
     if (v->state == PULSE_UNREACHABLE)
         changes_add(s->o.changes, CHANGE_FAILED, name(s), "does not answer: %s", v->failure);
-    else if (before == PULSE_UNREACHABLE)
+    else if (again)
         changes_add(s->o.changes, CHANGE_RECOVERED, name(s), "answers again, %s%s%s", v->says->binary,
                     upgraded ? ", before " : "", upgraded ? s->said.binary : "");
     else
@@ -35,9 +55,20 @@ static void say_pulse(struct server *s, const struct pulse_view *v, enum pulse_s
                     v->says->binary[0] == '\0' ? "there" : v->says->binary,
                     v->says->emulated[0] == '\0' ? "" : ", emulates ", v->says->emulated, upgraded ? ", before " : "",
                     upgraded ? s->said.binary : "");
-    log_pulse(s, v, before);
+    log_pulse(s, v, again);
+    s->elsewhere = false;
     if (v->state == PULSE_ANSWERS && v->says->binary[0] != '\0')
         s->said = *v->says;
+}
+
+static void say_pulse(struct server *s, const struct pulse_view *v, enum pulse_state before)
+{
+    const char *other = another(s, v);
+
+    if (other != NULL)
+        say_elsewhere(s, other);
+    else
+        say_itself(s, v, before);
 }
 
 /* What is believed hangs on nothing that a pulse says: it has those asked who decide that. */

@@ -24,6 +24,8 @@ struct server_opts {
     size_t (*servers)(void *arg); /* number of servers that are probed */
     /* As refresh_opts.on_end. */
     void (*polled)(void *arg, struct server *s, bool ok, bool changed);
+    /* The name of the server with this ID; the ID itself if that is not known. Not called for the local server. */
+    const char *(*named)(void *arg, const char *id);
     /* It no longer answers probes. */
     void (*silent)(void *arg, struct server *s);
     void (*schemas_changed)(void *arg);
@@ -37,6 +39,7 @@ struct server {
     struct schemas *schemas;
     struct pulse *pulse;
     struct version said; /* the last version recorded as a change; empty texts before */
+    bool elsewhere;      /* when it was last told of, its address led to another server */
 };
 
 /* NULL when out of memory. Nothing is polled before server_set_origin(). */

@@ -518,6 +518,56 @@ static bool is_told(struct world *w, struct arena *a, const char *name)
     return kube_get_lease(w->store, name, a, &l) && slice_has_prefix(l.discovery, SLICE_LIT("0123456789abcdef."));
 }
 
+/* An address that leads to another server: nobody says that this one answers. */
+static void answers_elsewhere(void)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *log = open_memstream(&text, &n);
+    struct changes *changes = changes_new();
+    const struct change *last;
+    struct kube_server *b, *c;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    w.opts.pulse = true;
+    w.opts.changes = changes;
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BATCH);
+    kube_set_hop(b, kube_id(c)); /* its address is cp-c's */
+    kube_set_hop(c, kube_id(c));
+    log_set_verbosity(2);
+    log_set_stream(log);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 2000);
+    (void)fflush(log);
+    ok(strstr(text,
+              "\"Address of a server leads to another one, which answers there\" server=\"cp-b\" leadsTo=\"cp-c\" "
+              "address=\"10.0.0.2:6443\"") != NULL,
+       "the log has it: %s", text);
+    ok(strstr(text, "\"Server answers\" server=\"cp-b\"") == NULL, "and not that it answers");
+    ok(strstr(text, "\"Server answers\" server=\"cp-c\"") != NULL, "as the other one does");
+    last = changes_at(changes, false, 0);
+    for (size_t i = 1; last != NULL && strcmp(last->subject, "cp-b") != 0; i++)
+        last = changes_at(changes, false, i);
+    ok(last != NULL && last->kind == CHANGE_FAILED && strstr(last->text, "its address leads to cp-c") != NULL,
+       "and the changes: %s", last == NULL ? "" : last->text);
+    kube_set_hop(b, kube_id(b));
+    sim_run_ms(w.loop, 2000);
+    (void)fflush(log);
+    ok(strstr(text, "\"Server answers again\" server=\"cp-b\"") != NULL, "corrected");
+    last = changes_at(changes, false, 0);
+    ok(last != NULL && last->kind == CHANGE_RECOVERED && strcmp(last->subject, "cp-b") == 0, "the changes, too: %s",
+       last == NULL ? "" : last->text);
+    log_set_stream(stderr);
+    log_set_verbosity(0);
+    world_end(&w);
+    changes_free(changes);
+    (void)fclose(log);
+    free(text);
+}
+
 /* Another Lease stands for the server while the one before is written to. */
 static void told_elsewhere(void)
 {
@@ -649,6 +699,7 @@ int main(void)
     typed(true);
     typed(false);
     told_elsewhere();
+    answers_elsewhere();
     farewells();
     ends_at_any_time();
     return tap_end();
