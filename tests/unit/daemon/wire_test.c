@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "back/fetch.h"
 #include "base/metric.h"
 #include "daemon/config_load.h"
 #include "daemon/machine_memory.h"
@@ -123,6 +124,32 @@ static void surroundings(struct back *b)
     is_u64(s.n_etcd, 0, "endpoints are let go");
     wire_networks_free(s.networks);
     origin_unref(s.local);
+    config_free(c);
+}
+
+static void note_failure(void *arg, const struct fetch_result *r)
+{
+    (void)snprintf(arg, 200, "%s", r->ok ? "answered" : r->failure);
+}
+
+/* What would go to the local server goes nowhere as long as there is nothing to know it by. */
+static void in_the_clear(struct back *b, struct loop *l)
+{
+    struct config *c = configured("apiserver: https://127.0.0.1:1\n");
+    const struct trust trust = {.serving = NULL};
+    struct origin *local = wire_local_origin(b, c, &trust, "cp-a");
+    const struct fetch_opts o = {.origin = local,
+                                 .method = SLICE_LIT("GET"),
+                                 .target = SLICE_LIT("/version"),
+                                 .ceiling = ROOM,
+                                 .timeout_ms = 10000};
+    char why[200] = "";
+
+    ok(fetch_start(b, l, &o, note_failure, why) != NULL, "a request without a CA for the server");
+    while (why[0] == '\0')
+        loop_run_once(l, 10);
+    ok(strstr(why, "is not configured") != NULL, "is not sent in the clear: %s", why);
+    origin_unref(local);
     config_free(c);
 }
 
@@ -286,6 +313,7 @@ int main(void)
 
     identity_modes();
     surroundings(b);
+    in_the_clear(b, loop);
     defaults(b);
     out_of_memory(b);
     proxy();
