@@ -310,8 +310,7 @@ static const char *const verdict_texts[] = {
     [ACCESS_GRANTED] = "",
     [ACCESS_NO_IDENTITY] = "a client certificate is needed\n",
     [ACCESS_FOREIGN_HOST] = "forbidden: the Host header must be a loopback address or localhost\n",
-    [ACCESS_NOT_MONITORING] = "forbidden: the client certificate must name system:monitoring or system:masters as an "
-                              "organization\n",
+    [ACCESS_NOT_MONITORING] = "forbidden: the certificate must name system:monitoring or system:masters\n",
     [ACCESS_IN_CLEAR] = "forbidden: not over TLS\n",
 };
 
