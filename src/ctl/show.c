@@ -177,6 +177,22 @@ static void print_expiring(struct json_object *list)
     }
 }
 
+static void print_first_to_end(struct json_object *list)
+{
+    struct json_object *first = NULL;
+    char left[32];
+
+    for (size_t i = 0; i < field_count(list); i++) {
+        struct json_object *c = json_object_array_get_idx(list, i);
+
+        if (first == NULL || field_number(c, "remainingSeconds") < field_number(first, "remainingSeconds"))
+            first = c;
+    }
+    if (first != NULL && field_number(first, "remainingSeconds") > 0)
+        printf("Certs:      the first to end is that of %s, in %s\n", field_text(first, "option"),
+               field_duration(field_number(first, "remainingSeconds"), left, sizeof(left)));
+}
+
 /* What is to be known although it is ready. */
 static void print_notices(struct json_object *list)
 {
@@ -218,6 +234,7 @@ static void print_process(struct json_object *result)
                   strstr(field_text(config, "lastFilesRefused"), "egress-selector-config-file") != NULL
                       ? "changed egress configuration refused"
                       : "changed certificate files refused");
+    print_first_to_end(field(result, "certificates"));
     print_expiring(field(result, "certificates"));
 }
 

@@ -22,7 +22,7 @@ struct certificate {
 
 struct expiry {
     struct list certificates;
-    struct metric_family *not_after;
+    struct metric_family *not_after, *lifetime;
 };
 
 struct expiry *expiry_new(struct metrics *m)
@@ -35,6 +35,10 @@ struct expiry *expiry_new(struct metrics *m)
                                  "When the certificate in a file expires, in seconds since 1970: the first of a chain, "
                                  "the last of a bundle of CAs.",
                                  labels, LIMIT_METRIC_SERIES);
+    e->lifetime = metric_family(m, METRIC_GAUGE, "mvproxy_certificate_lifetime_seconds",
+                                "For how long the certificate of mvproxy_certificate_not_after_seconds is valid in "
+                                "all, from its beginning to its end.",
+                                labels, LIMIT_METRIC_SERIES);
     return e;
 }
 
@@ -78,6 +82,14 @@ static struct certificate *find(const struct list *l, const struct certificate *
     return NULL;
 }
 
+static void export(struct expiry *e, const struct certificate *c)
+{
+    struct slice labels[] = {slice_str(c->option), slice_str(c->path)};
+
+    metric_set(metric_child(e->not_after, labels), (double)c->valid.not_after);
+    metric_set(metric_child(e->lifetime, labels), (double)(c->valid.not_after - c->valid.not_before));
+}
+
 static void add(const char *option, const char *path, enum trust_file_kind kind, void *arg)
 {
     struct reading *r = arg;
@@ -97,8 +109,7 @@ static void add(const char *option, const char *path, enum trust_file_kind kind,
         c->said_at = old->said_at;
     }
     list_push_back(&r->expiry->certificates, &c->node);
-    metric_set(metric_child(r->expiry->not_after, (struct slice[]){slice_str(option), slice_str(path)}),
-               (double)valid.not_after);
+    export(r->expiry, c);
 }
 
 static void move_all(struct list *from, struct list *to)
@@ -116,6 +127,7 @@ void expiry_read(struct expiry *e, const struct config *c)
 
     move_all(&e->certificates, &r.old);
     metric_family_clear(e->not_after);
+    metric_family_clear(e->lifetime);
     trust_each_file(c, add, &r);
     forget(&r.old);
     expiry_check(e);

@@ -223,7 +223,7 @@ static void test_would_end(void)
     metrics_free(m);
 }
 
-static int64_t end_among_metrics;
+static int64_t end_among_metrics, life_among_metrics;
 
 static void find(const struct metric_view *v, void *arg)
 {
@@ -231,6 +231,8 @@ static void find(const struct metric_view *v, void *arg)
     if (strcmp(v->name, "mvproxy_certificate_not_after_seconds") == 0 &&
         slice_eq(v->label_values[0], SLICE_LIT("tls-cert-file")))
         end_among_metrics = (int64_t)v->value;
+    if (strcmp(v->name, "mvproxy_certificate_lifetime_seconds") == 0)
+        life_among_metrics = (int64_t)v->value;
 }
 
 static void test_metric(void)
@@ -243,6 +245,7 @@ static void test_metric(void)
     expiry_read(e, &c);
     metrics_walk(m, find, NULL);
     ok(end_among_metrics >= end && end_among_metrics < end + 60, "notAfter is a metric");
+    is_u64((uint64_t)life_among_metrics, 10 * DAY, "and how long it lives");
     expiry_free(e);
     metrics_free(m);
 }
