@@ -358,7 +358,12 @@ static void check_names(struct scene *s, const struct served *v, const struct vi
     const char *other = host_of(v, one->answer.hop);
 
     if (other != NULL && one->version.major != 0 && strcmp(one->answer.hop, one->peer->id) != 0)
-        findings_wrong(s->f, "peer-address", "correct its address: in peers, or peer-advertise-ip there",
+        findings_wrong(s->f, "peer-address",
+                       strcmp(one->answer.hop, served_local_id(v)) == 0
+                           ? "correct its address, in peers, or peer-advertise-ip there; or, if this node has that "
+                             "address, hostname-override (or the host name) here, which is another server's"
+                           : "correct its address, in peers, or peer-advertise-ip there; or, if that is right, "
+                             "hostname-override (or the host name) there, which is the other server's",
                        "peer %s at %s answers as %s", one->peer->host, origin_address(one->peer->origin), other);
 }
 

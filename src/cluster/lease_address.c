@@ -7,7 +7,9 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/api.h"
+#include "cluster/backoff.h"
 #include "kube/server_id.h"
+#include "net/loop.h"
 
 enum {
     CALL_MS = 10000,
@@ -15,6 +17,22 @@ enum {
     ANSWER_BYTES = 64 << 10,
     TRIES = 5, /* in a row, when the Lease is renewed under our hands */
     FIRST_ADVERTISING_MINOR = 36,
+    RIVAL_WRITES = 5, /* so often it may be a process that gives way to this one */
+    RIVAL_FIRST_MS = 1000,
+    RIVAL_MAX_MS = 60000,
+    RIVAL_GONE_MS = 180000, /* longer than he waits, if he does as we do */
+};
+
+/*
+ * Another mvproxy that takes this server's Lease for its own, by the same host name: each would write whenever the
+ * other one has.
+ */
+struct rival {
+    unsigned writes; /* of his, over ours */
+    uint64_t seen_ms;
+    bool turn; /* ours to write, after waiting */
+    struct backoff backoff;
+    struct loop_timer *timer;
 };
 
 struct lease_address {
@@ -26,7 +44,9 @@ struct lease_address {
     struct fetch *call;
     unsigned tries, failed; /* in a row */
     bool written;           /* by us */
-    bool overruled;         /* a differing address of the server's own stands */
+    bool stood;             /* ours has been there */
+    struct rival rival;
+    bool overruled; /* a differing address of the server's own stands */
     struct arena *arena;
 };
 
@@ -55,6 +75,7 @@ static void on_written(void *arg, const struct fetch_result *r)
 
     a->call = NULL;
     a->written = api_answered(r, 200);
+    a->stood = a->stood || a->written;
     if (api_answered(r, 409) && a->tries++ < TRIES)
         look(a); /* renewed meanwhile */
     else if (a->written)
@@ -83,11 +104,73 @@ static void write_address(struct lease_address *a, const struct lease *l)
     buf_free(&body);
 }
 
+/* ---- a rival ---- */
+
+static void forget_rival(struct lease_address *a)
+{
+    a->rival.writes = 0;
+    a->rival.turn = false;
+    backoff_reset(&a->rival.backoff);
+    loop_timer_cancel(a->rival.timer);
+}
+
+static void on_turn(void *arg)
+{
+    struct lease_address *a = arg;
+
+    a->rival.turn = true;
+    look(a);
+}
+
+/* Ours stands: for long enough, so that he would have written again? */
+static void note_peace(struct lease_address *a)
+{
+    a->rival.turn = false;
+    if (a->rival.writes == 0 || loop_now_ms(api_loop(a->api)) - a->rival.seen_ms < RIVAL_GONE_MS)
+        return;
+    if (a->rival.writes >= RIVAL_WRITES)
+        log_info("Nobody else writes an address into the server's own Lease any more",
+                 LT("lease", a->path + sizeof(LEASE_COLLECTION_PATH)), LU("times", a->rival.writes));
+    forget_rival(a);
+}
+
+/* Whether to leave what he has written, for now. */
+static bool yields_to_rival(struct lease_address *a, const struct lease *l)
+{
+    struct rival *r = &a->rival;
+
+    if (!a->stood || l->advertise.n == 0 || !slice_eq(l->advertise, l->written))
+        return false;
+    if (r->turn) {
+        r->turn = false;
+        return false;
+    }
+    r->seen_ms = loop_now_ms(api_loop(a->api));
+    if (++r->writes < RIVAL_WRITES)
+        return false;
+    if (r->writes == RIVAL_WRITES)
+        log_warning(
+            "Another mvproxy writes its address into the Lease of this server again and again, so two nodes have "
+            "one host name: give each its own, by hostname-override or the machine's name",
+            LT("lease", a->path + sizeof(LEASE_COLLECTION_PATH)), LS("hostname", l->hostname_label),
+            LS("address", l->advertise), LT("configured", a->advertise));
+    loop_timer_set(r->timer, backoff_next(&r->backoff));
+    return true;
+}
+
+/* ---- what is seen ---- */
+
 void lease_address_seen(struct lease_address *a, const struct lease *l)
 {
     struct slice own = slice_str(a->advertise);
 
-    if (!a->on || a->call != NULL || own.n == 0 || slice_eq(l->advertise, own))
+    if (!a->on || a->call != NULL || own.n == 0 || loop_timer_pending(a->rival.timer))
+        return;
+    if (slice_eq(l->advertise, own)) {
+        note_peace(a);
+        return;
+    }
+    if (yields_to_rival(a, l))
         return;
     if (l->advertise.n == 0 || slice_eq(l->advertise, l->written) ||
         (!a->written && a->minor < FIRST_ADVERTISING_MINOR)) {
@@ -130,7 +213,8 @@ void lease_address_at(struct lease_address *a, const char *path, unsigned minor)
     if (path == NULL || strcmp(a->path, path) != 0)
         fetch_cancel(&a->call);
     if (path != NULL && strcmp(a->path, path) != 0) {
-        a->written = a->overruled = false;
+        a->written = a->overruled = a->stood = false;
+        forget_rival(a);
         (void)snprintf(a->path, sizeof(a->path), "%s", path);
     }
     a->minor = minor;
@@ -143,7 +227,8 @@ void lease_address_set(struct lease_address *a, const char *advertise)
     if (strcmp(advertise, a->advertise) == 0)
         return;
     (void)snprintf(a->advertise, sizeof(a->advertise), "%s", advertise);
-    a->overruled = a->written = false;
+    a->overruled = a->written = a->stood = false;
+    forget_rival(a);
     a->tries = 0;
     look(a);
 }
@@ -154,7 +239,9 @@ struct lease_address *lease_address_new(struct api *api)
 
     a->api = api;
     a->arena = arena_new(4 * LIMIT_LEASE_BYTES);
-    must_hold(a->arena != NULL);
+    backoff_init(&a->rival.backoff, RIVAL_FIRST_MS, RIVAL_MAX_MS);
+    a->rival.timer = loop_timer_new(api_loop(api), on_turn, a);
+    must_hold(a->arena != NULL && a->rival.timer != NULL);
     return a;
 }
 
@@ -163,6 +250,7 @@ void lease_address_free(struct lease_address *a)
     if (a == NULL)
         return;
     fetch_cancel(&a->call);
+    loop_timer_free(a->rival.timer);
     arena_free(a->arena);
     mem_free(a);
 }

@@ -2,7 +2,8 @@
 /*
  * Writes the address under which peers reach this server into the Lease that its kube-apiserver publishes, if that has
  * none. Every write has uid and resourceVersion as preconditions; an address that a newer kube-apiserver writes itself
- * (1.36 and later) is kept.
+ * (1.36 and later) is kept. Where another mvproxy writes its own into the same Lease again and again, that is said, and
+ * each write waits longer than the one before, up to a minute.
  */
 #ifndef MVPROXY_CLUSTER_LEASE_ADDRESS_H
 #define MVPROXY_CLUSTER_LEASE_ADDRESS_H

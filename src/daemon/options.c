@@ -123,7 +123,7 @@ static const struct option table[] = {
     {.name = "peer-advertise-port", .type = OPTION_NUMBER, FIELD(peer_advertise_port), .initial = "0", .min = 0, .max = 65535,
      .section = SECTION, .argument = "PORT", .help = "Port that belongs to peer-advertise-ip. 0: none is given."},
     {.name = "hostname-override", .type = OPTION_TEXT, FIELD(hostname_override), .initial = "", .restart = true, .section = SECTION, .argument = "NAME",
-     .help = "Host name from which the server ID is made, if the local API server runs under another one."},
+     .help = "Host name from which the server ID is made, if the local API server runs under another one. Each node has its own."},
     {.name = "etcd-servers", .type = OPTION_LIST, FIELD(etcd_servers), .initial = "", .section = SECTION, .argument = "URL,...",
      .help = "etcd of the cluster, whose peer endpoint records are read and written as kube-apiserver 1.36 does; several endpoints of one etcd cluster, https:// or http://. None: only Lease annotations say where peers are. Until the Leases could be read for the first time, as when the local API server is away at the start, records also say who the peers are."},
     {.name = "etcd-cafile", .type = OPTION_TEXT, FIELD(etcd_cafile), .initial = "", .section = SECTION, .argument = "FILE",

@@ -126,5 +126,19 @@ def test_server_takes_over(world):
     until(lambda: world.ask("GET", BATCH).status == 200, "the jobs of b through a")
 
 
+def test_two_with_one_name(world):
+    """a's mvproxy by a copied hostname-override is b's, too: both say so, and do not write against each other as fast as they can"""
+    a, b = world.proxies["a"], world.proxies["b"]
+    world.sim.restart_server("a", profile="v1.28")
+    a.stop()
+    a.options["hostname-override"] = "test-server-b"
+    mark = world.sim.mark()
+    a.start(ready=False)
+    for proxy in (a, b):
+        proxy.await_log("Another mvproxy writes its address into the Lease of this server again and again, so two nodes have one host name")
+    patches = [r for r in world.sim.requests(path="/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/", since=mark) if r["method"] == "PATCH"]
+    check(len(patches) < 40, len(patches), "patches")
+
+
 if __name__ == "__main__":
     fixture.main(globals())

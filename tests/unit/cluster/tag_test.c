@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a server serves now is said in its Lease, and who knows something else reads it again. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/metric.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
@@ -66,8 +68,8 @@ static void end(struct story *s)
     arena_free(s->arena);
 }
 
-/* The mvproxy before b. */
-static void start_other(struct story *s)
+/* The mvproxy before b, which takes this one for its server's host name. */
+static void start_as(struct story *s, const char *hostname)
 {
     const struct origin_opts o = {.name = "local",
                                   .host = "10.0.0.2",
@@ -78,10 +80,15 @@ static void start_other(struct story *s)
 
     s->metrics = metrics_new();
     s->origin = origin_new(s->w.back, &o);
-    opts.hostname = "cp-b";
+    opts.hostname = hostname;
     opts.local = s->origin;
     opts.advertise = "10.0.0.2:6443";
     s->other = cluster_new(s->w.loop, s->w.back, s->metrics, &opts);
+}
+
+static void start_other(struct story *s)
+{
+    start_as(s, "cp-b");
     sim_run_ms(s->w.loop, 5000);
 }
 
@@ -395,8 +402,57 @@ static void grows_after_its_start(void)
     end(&s);
 }
 
+static unsigned times(const char *text, const char *words)
+{
+    unsigned n = 0;
+
+    for (const char *at = text; (at = strstr(at, words)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* By a copied hostname-override the mvproxy before b writes into the Lease of a, too. */
+static void two_with_one_name(void)
+{
+    static const char words[] = "Another mvproxy writes its address into the Lease of this server again and again";
+    char *text = NULL;
+    size_t n = 0;
+    FILE *log = open_memstream(&text, &n);
+    uint64_t before, addresses, tags;
+    struct story s;
+
+    begin(&s, IDENTITY_AUTO, 34);
+    kube_set_unadvertised(s.w.local);
+    sim_run_ms(s.w.loop, 20000);
+    log_set_stream(log);
+    before = kube_lease_writes(s.w.store, "PATCH");
+    start_as(&s, "cp-a");
+    sim_run_ms(s.w.loop, 600000);
+    addresses = kube_lease_writes(s.w.store, "PATCH") - before;
+    tags = kube_lease_writes(s.w.store, "TAG");
+    ok(addresses >= 15 && addresses <= 60, "%llu addresses in ten minutes, of both", (unsigned long long)addresses);
+    ok(tags <= 300, "%llu tags", (unsigned long long)tags);
+    (void)fflush(log);
+    is_u64(times(text, words), 2, "each says once what is the matter");
+    ok(strstr(text, "hostname-override") != NULL &&
+           strstr(text, "hostname=\"cp-a\" address=\"10.0.0.2:6443\"") != NULL &&
+           strstr(text, "hostname=\"cp-a\" address=\"10.0.0.1:6443\"") != NULL,
+       "with the cause, and the other one's address");
+    cluster_free(s.other);
+    s.other = NULL;
+    sim_run_ms(s.w.loop, 300000);
+    (void)fflush(log);
+    is_u64(times(text, "Nobody else writes an address into the server's own Lease any more"), 1, "and its end");
+    ok(look(&s, s.w.local) && slice_eq(s.lease.advertise, SLICE_LIT("10.0.0.1:6443")), "whose address is there");
+    log_set_stream(stderr);
+    (void)fclose(log);
+    free(text);
+    end(&s);
+}
+
 int main(void)
 {
+    two_with_one_name();
     written(IDENTITY_OBSERVE, 34);
     written(IDENTITY_AUTO, 26);
     written(IDENTITY_AUTO, 24);
