@@ -107,6 +107,16 @@ static size_t servers(void *arg)
     return 1 + (c->peers == NULL ? 0 : peers_count_life(c->peers, PEER_LIVE));
 }
 
+const char *cluster_name_of(const struct cluster *c, const char *id)
+{
+    const struct peer *other;
+
+    if (strcmp(id, c->own_id) == 0)
+        return c->hostname[0] != '\0' ? c->hostname : c->own_id;
+    other = peers_find(c->peers, slice_str(id));
+    return other == NULL ? NULL : peer_label(other);
+}
+
 static const char *named(void *arg, const char *id)
 {
     const char *name = cluster_name_of(arg, id);

@@ -157,16 +157,6 @@ const struct peers_handler *cluster_peers_handler(void)
     return &peers_handler;
 }
 
-const char *cluster_name_of(const struct cluster *c, const char *id)
-{
-    const struct peer *other;
-
-    if (strcmp(id, c->own_id) == 0)
-        return c->hostname[0] != '\0' ? c->hostname : c->own_id;
-    other = peers_find(c->peers, slice_str(id));
-    return other == NULL ? NULL : peer_label(other);
-}
-
 const char *cluster_leads_to(const struct cluster *c, const struct peer *p)
 {
     struct pulse_view v;
