@@ -243,7 +243,8 @@ static void many_reaped(void)
         kube_delete(w.store, KUBE_CRD, name);
     }
     sim_run_ms(w.loop, EXCLUSIONS_GRACE_MS - 1000);
-    is_double(world_metric(&w, "mvproxy_excluded_group_versions", NULL), MANY, "all deleted: all excluded for five minutes");
+    is_double(world_metric(&w, "mvproxy_excluded_group_versions", NULL), MANY,
+              "all deleted: all excluded for five minutes");
     log_set_stream(f);
     for (int ms = 0; ms < 3000; ms++) {
         size_t lines;
