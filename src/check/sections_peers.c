@@ -162,10 +162,14 @@ static bool is_true(struct json_object *o, const char *name)
 /* Said of peers that this check can read, or has not asked: else it would be said twice. */
 static void judge_told(struct scene *s, struct json_object *one, const char *beyond)
 {
+    const char *failure = sections_text(one, "lastError");
+
     if (is_true(one, "failing") && !is_true(one, "local")) /* with the local one it is not ready, too */
-        findings_warn(s->f, "process-peers", "mvproxyctl refresh tries again; mvproxyctl peers shows what comes of it",
-                      "the process cannot read peer %s%s: %s", sections_text(one, "hostname"), beyond,
-                      sections_text(one, "lastError"));
+        findings_warn(s->f, "process-peers",
+                      is_not_allowed(failure) || strstr(failure, "egress proxy") != NULL
+                          ? to_answer(failure)
+                          : "mvproxyctl refresh tries again; mvproxyctl peers shows what comes of it",
+                      "the process cannot read peer %s%s: %s", sections_text(one, "hostname"), beyond, failure);
 }
 
 static void judge_all_told(struct scene *s)

@@ -30,7 +30,6 @@ enum {
 struct rival {
     unsigned writes; /* of his, over ours */
     uint64_t seen_ms;
-    bool turn; /* ours to write, after waiting */
     struct backoff backoff;
     struct loop_timer *timer;
 };
@@ -44,7 +43,7 @@ struct lease_address {
     struct fetch *call;
     unsigned tries, failed; /* in a row */
     bool written;           /* by us */
-    bool stood;             /* ours has been there */
+    bool stood;             /* ours has been there since his last one */
     struct rival rival;
     bool overruled; /* a differing address of the server's own stands */
     struct arena *arena;
@@ -109,23 +108,18 @@ static void write_address(struct lease_address *a, const struct lease *l)
 static void forget_rival(struct lease_address *a)
 {
     a->rival.writes = 0;
-    a->rival.turn = false;
     backoff_reset(&a->rival.backoff);
     loop_timer_cancel(a->rival.timer);
 }
 
 static void on_turn(void *arg)
 {
-    struct lease_address *a = arg;
-
-    a->rival.turn = true;
-    look(a);
+    look(arg);
 }
 
 /* Ours stands: for long enough, so that he would have written again? */
 static void note_peace(struct lease_address *a)
 {
-    a->rival.turn = false;
     if (a->rival.writes == 0 || loop_now_ms(api_loop(a->api)) - a->rival.seen_ms < RIVAL_GONE_MS)
         return;
     if (a->rival.writes >= RIVAL_WRITES)
@@ -141,10 +135,7 @@ static bool yields_to_rival(struct lease_address *a, const struct lease *l)
 
     if (!a->stood || l->advertise.n == 0 || !slice_eq(l->advertise, l->written))
         return false;
-    if (r->turn) {
-        r->turn = false;
-        return false;
-    }
+    a->stood = false;
     r->seen_ms = loop_now_ms(api_loop(a->api));
     if (++r->writes < RIVAL_WRITES)
         return false;

@@ -40,7 +40,8 @@ struct pulse {
     struct fetch *readyz;
     struct version says;
     bool hop;
-    char hop_id[SERVER_ID_BYTES];
+    char hop_id[SERVER_ID_BYTES], hop_told[SERVER_ID_BYTES];
+    uint64_t hop_since_ms; /* since when it is hop_id */
     char mvproxy[PULSE_MVPROXY_BYTES];
 };
 
@@ -162,6 +163,20 @@ bool pulse_was_loading(const struct pulse *p, uint64_t sent_ms)
     return p != NULL && p->origin != NULL && (p->loading || p->loaded_ms > sent_ms);
 }
 
+/* Whether another server's mvproxy answers than was told; an address may lead to one and the other in turn. */
+static bool is_another(struct pulse *p, const char *before)
+{
+    uint64_t now = loop_now_ms(p->loop);
+
+    if (strcmp(before, p->hop_id) != 0)
+        p->hop_since_ms = now;
+    if (p->state == PULSE_ANSWERS && (p->hop_told[0] == '\0' || p->hop_id[0] == '\0' ||
+                                      strcmp(p->hop_told, p->hop_id) == 0 || now - p->hop_since_ms < PULSE_REASON_MS))
+        return false;
+    memcpy(p->hop_told, p->hop_id, sizeof(p->hop_told));
+    return p->state == PULSE_ANSWERS;
+}
+
 /* ---- probes ---- */
 
 static void answered(struct pulse *p, const struct fetch_result *r)
@@ -182,7 +197,7 @@ static void answered(struct pulse *p, const struct fetch_result *r)
     }
     memcpy(who, p->hop_id, sizeof(who));
     take_mvproxy(p, r->head);
-    other = who[0] != '\0' && p->hop_id[0] != '\0' && strcmp(who, p->hop_id) != 0;
+    other = is_another(p, who);
     if (status == 200 && version_read(r->body, &says) && says.binary[0] != '\0') {
         other = other || (before.binary[0] != '\0' &&
                           (strcmp(before.binary, says.binary) != 0 || strcmp(before.emulated, says.emulated) != 0));

@@ -39,7 +39,7 @@ enum { PULSE_LOADING_MS = 10000 };
  * its CRDs, whatever it says. */
 enum { PULSE_STEADY_MS = 30000 };
 
-/* So long a failure lasts before it is told that it is another one than was told. */
+/* So long a failure, or who answers, lasts before it is told that it is another one than was told. */
 enum { PULSE_REASON_MS = 5000 };
 
 enum pulse_state { PULSE_UNKNOWN, PULSE_ANSWERS, PULSE_UNREACHABLE };
@@ -48,8 +48,8 @@ struct pulse_opts {
     struct api *api;
     bool peer;
     size_t (*servers)(void *arg); /* number of servers that are probed */
-    /* Its state, its version or the server that it says it is changed, or, for PULSE_REASON_MS, why it is UNREACHABLE.
-     * Never called from inside. */
+    /* Its state or its version changed, or, for PULSE_REASON_MS, the server that it says it is, or why it is
+     * UNREACHABLE. Never called from inside. */
     void (*changed)(void *arg, enum pulse_state before);
     void *arg;
 };

@@ -185,10 +185,11 @@ static void print_first_to_end(struct json_object *list)
     for (size_t i = 0; i < field_count(list); i++) {
         struct json_object *c = json_object_array_get_idx(list, i);
 
-        if (first == NULL || field_number(c, "remainingSeconds") < field_number(first, "remainingSeconds"))
+        if (field_number(c, "remainingSeconds") > 0 &&
+            (first == NULL || field_number(c, "remainingSeconds") < field_number(first, "remainingSeconds")))
             first = c;
     }
-    if (first != NULL && field_number(first, "remainingSeconds") > 0)
+    if (first != NULL)
         printf("Certs:      the first to end is that of %s, in %s\n", field_text(first, "option"),
                field_duration(field_number(first, "remainingSeconds"), left, sizeof(left)));
 }

@@ -19,8 +19,6 @@ int bind_trial(const struct listen_address *a, bool free)
         return n == 0 ? 0 : errno;
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     (void)setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &freely, sizeof(freely));
-    if (addr.ss_family == AF_INET6)
-        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
     if (bind(fd, (struct sockaddr *)(void *)&addr, n) != 0)
         error = errno;
     close(fd);

@@ -88,7 +88,7 @@ bool answer_is_outdated(const struct job *j)
 {
     const struct served *now = cluster_served(j->proxy->cluster);
 
-    return j->peer == NULL && !j->looked_again && now != j->served && !route_nobody_else(now, &j->info) &&
+    return j->peer == NULL && !j->decided_anew && now != j->served && !route_nobody_else(now, &j->info) &&
            (j->route.row == ROUTE_ROW_NOBODY || j->route.row == ROUTE_ROW_NO_PEERS);
 }
 

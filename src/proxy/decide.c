@@ -76,7 +76,10 @@ bool decide_later(struct job *j)
 void decide_anew(struct job *j)
 {
     job_drop_back(j);
-    j->looked_again = true;
+    j->decided_anew = true;
+    j->stage = JOB_STAGE_READY_PEERS;
+    j->next_candidate = j->denied = 0;
+    j->peers_starting = j->peers_busy = false;
     job_waited(j);
     j->proxy->act(j);
 }

@@ -21,8 +21,8 @@ bool decide_fail_over(struct job *j);
  * memory), and nothing is called.
  */
 bool decide_later(struct job *j);
-/* What was known when the request came is outdated: has proxy->act decide by what is known now, without what the local
- * server has denied. Once for a job. */
+/* What was known when the request came is outdated: has proxy->act decide by what is known now, as if it had just come.
+ * Once for a job. */
 void decide_anew(struct job *j);
 /* The local server denied for the first time what its discovery lists: polls that, and then has proxy->act decide
  * anew. */

@@ -463,7 +463,7 @@ static bool is_outdated(const struct job *j)
     const struct served *now = cluster_served(j->proxy->cluster);
     struct heal h = *j->heal;
 
-    if (j->judge != NULL || j->looked_again || now == j->served || is_in(h.merged, &h))
+    if (j->judge != NULL || j->decided_anew || now == j->served || is_in(h.merged, &h))
         return false;
     h.merged = served_merged_doc(now, half_with(&h));
     return is_in(h.merged, &h) || why_withheld(now, &h, false) != NULL;

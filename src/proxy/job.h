@@ -60,18 +60,18 @@ struct job {
     const struct served_peer *peer; /* NULL: local */
     size_t next_candidate, denied;  /* of the candidates; how many of them denied what nobody is known to serve */
     enum job_stage stage;
-    bool stays, local_tried;   /* the local server: nobody else can answer; it failed before the route went to peers */
-    bool peers_starting;       /* a candidate answered that it is only starting */
-    bool peers_busy;           /* a candidate was passed over for max_in_flight_per_peer */
-    bool unauthorized;         /* a server answered 401: the client gets that if no other server answers */
-    struct http_head request;  /* as sent to the target */
-    bool body_started;         /* the target may have received a byte of the client's body */
-    bool keeps_body;           /* all of the body so far is in `kept`, to be sent to another server */
-    struct buf kept;           /* initialized with the first byte of the body */
-    bool body_ended;           /* the client's body is complete */
+    bool stays, local_tried; /* the local server: nobody else can answer; it failed before the route went to peers */
+    bool peers_starting, peers_busy; /* a candidate said that it starts; one was over max_in_flight_per_peer */
+    bool unauthorized;               /* a server answered 401: the client gets that if no other server answers */
+    struct http_head request;        /* as sent to the target */
+    bool body_started;               /* the target may have received a byte of the client's body */
+    bool keeps_body;                 /* all of the body so far is in `kept`, to be sent to another server */
+    struct buf kept;                 /* initialized with the first byte of the body */
+    bool body_ended;                 /* the client's body is complete */
     bool maybe_done;           /* a server may have executed it: neither client nor peer is told to send it again */
     struct held *held;         /* a response that is held back until it is known whether it is a denial (held.h) */
     bool refreshed;            /* local discovery was polled for this request, which happens only once */
+    bool decided_anew;         /* by a later snapshot than was there when it came */
     bool looked_again, unread; /* the local server denied what its discovery lists; that could not be read since */
 
     /* serving a document */

@@ -450,6 +450,41 @@ static void two_with_one_name(void)
     end(&s);
 }
 
+/* Another one wrote twice and is gone; ours may not write any more: what is seen at each renewal is no write. */
+static void seen_is_not_written(void)
+{
+    static const char words[] = "Another mvproxy writes its address into the Lease of this server again and again";
+    char *text = NULL;
+    size_t n = 0;
+    FILE *log = open_memstream(&text, &n);
+    struct story s;
+    uint64_t before;
+
+    begin(&s, IDENTITY_AUTO, 34);
+    kube_set_unadvertised(s.w.local);
+    sim_run_ms(s.w.loop, 20000);
+    log_set_stream(log);
+    before = kube_lease_writes(s.w.store, "PATCH");
+    start_as(&s, "cp-a");
+    for (int i = 0; i < 20000 && kube_lease_writes(s.w.store, "PATCH") < before + 3; i++) {
+        sim_run_ms(s.w.loop, 1);
+        if (kube_lease_writes(s.w.store, "PATCH") >= before + 2 && look(&s, s.w.local) &&
+            slice_eq(s.lease.advertise, SLICE_LIT("10.0.0.1:6443")))
+            kube_forbid_writes(s.w.local, 403);
+    }
+    sim_run_ms(s.w.loop, 3);
+    cluster_free(s.other);
+    s.other = NULL;
+    is_u64(kube_lease_writes(s.w.store, "PATCH") - before, 3, "two of his, one of ours");
+    sim_run_ms(s.w.loop, 120000);
+    log_flush();
+    log_set_stream(stderr);
+    (void)fclose(log);
+    is_u64(times(text, words), 0, "nobody writes again and again");
+    free(text);
+    end(&s);
+}
+
 int main(void)
 {
     two_with_one_name();
@@ -470,5 +505,6 @@ int main(void)
     renamed("apps/v1:deployments;batch/v1:jobs;batch/v3:jobs");
     renamed("apps/v1:deployments;batch/v2:jobs;batch/v1:jobs");
     renamed("apps/v1:deployments;botch/v1:jobs;botch/v2:jobs");
+    seen_is_not_written();
     return tap_end();
 }

@@ -547,6 +547,64 @@ static void served_meanwhile(size_t before)
     world_close(&w);
 }
 
+/* Whoever has failed it before may be asked again. `local_too`: the local server, which is away, is known to have it.
+ */
+static void served_meanwhile_by_who_failed(bool local_too)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.fails_over = true;
+    w.peers_without_jobs = 1;
+    w.local_state = READINESS_STARTING;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    for (unsigned turn = 0; turn < 2000 && w.local.n_conns == 0; turn++) {
+        loop_run_once(w.loop, 5);
+        for (size_t i = 0; i < w.peers[0].n_conns; i++)
+            if (got(&w.peers[0].conns[i], "\r\n\r\n"))
+                hang_up(&w.peers[0].conns[i], STREAM_CLOSE_ABORT);
+    }
+    ok(has(conn(&w.local, 0), JOBS), "nobody has it, the peer fails: the local server is asked at last");
+    w.peers_without_jobs = 0;
+    w.local_has_jobs = local_too;
+    world_know(&w);
+    say(conn(&w.local, 0), NOT_FOUND);
+    world_settle(&w);
+    ok(has(conn(&w.peers[0], w.peers[0].n_conns - 1), "GET " JOBS), "by now the peer has it: asked again");
+    say(conn(&w.peers[0], w.peers[0].n_conns - 1), OK_ANSWER);
+    ok(has(c, "\r\n\r\nok"), "and answers");
+    world_close(&w);
+}
+
+/* Its denial is not one of what it lists: nothing is to be read again, whatever is known when its end comes. */
+static void nobodys_again(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.peers_without_jobs = 1;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    w.peers_without_jobs = 0;
+    world_know(&w);
+    say(conn(&w.local, 0), HEAD("404 Not Found", "application/json", "122"));
+    world_settle(&w);
+    w.peers_without_jobs = 1;
+    world_know(&w);
+    buf_reset(&conn(&w.local, 0)->got);
+    say(conn(&w.local, 0), UNKNOWN_BODY);
+    ok(has(conn(&w.local, 0), JOBS) && !world_waiting(&w), "nobody's again: asked once more, and nothing is read");
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "404 page not found"), "and that is the answer");
+    world_close(&w);
+}
+
 static void nobodys_still(void)
 {
     struct world w;
@@ -674,6 +732,9 @@ int main(void)
     ordinary_not_found();
     served_meanwhile(0);
     served_meanwhile(1);
+    served_meanwhile_by_who_failed(false);
+    served_meanwhile_by_who_failed(true);
+    nobodys_again();
     nobodys_still();
     all_denials_of_the_local_server();
     all_denials_of_a_peer();
