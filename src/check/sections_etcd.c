@@ -23,7 +23,7 @@ static const char *remedy_for(const char *failure)
 {
     if (strstr(failure, "egress proxy") != NULL)
         return "see to the egress proxy (selection etcd of egress-selector-config-file): does it run at that address, "
-               "and does it let this machine through to etcd?";
+               "is its certificate of the caBundle there, and does it let this machine through to etcd?";
     if (strstr(failure, "it has expired") != NULL || strstr(failure, "it is not valid yet") != NULL)
         return "renew etcd's serving certificate (kubeadm certs renew etcd-server), or set this machine's clock";
     if (strstr(failure, "it is not for") != NULL)

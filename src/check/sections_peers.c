@@ -90,7 +90,7 @@ static const char *to_answer(const char *failure)
 {
     if (strstr(failure, "egress proxy") != NULL)
         return "see to the egress proxy (selection controlplane of egress-selector-config-file): does it run at that "
-               "address, and does it let this machine through to the peer?";
+               "address, is its certificate of the caBundle there, and does it let this machine through to the peer?";
     if (is_not_allowed(failure))
         return "give peer-allowed-cidrs the networks of all peers, this one's among them (without it loopback, "
                "link-local and the like are dialled nowhere), or correct its address: in peers, or peer-advertise-ip "
