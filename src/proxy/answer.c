@@ -84,12 +84,17 @@ static bool is_believed(const struct job *j)
            j->route.row == ROUTE_ROW_LOCAL_FAILOVER;
 }
 
-bool answer_is_outdated(const struct job *j)
+bool answer_is_of_nobodys(const struct job *j)
+{
+    return j->peer == NULL && (j->route.row == ROUTE_ROW_NOBODY || j->route.row == ROUTE_ROW_NO_PEERS);
+}
+
+/* By now somebody serves it, or may. */
+static bool is_outdated(const struct job *j)
 {
     const struct served *now = cluster_served(j->proxy->cluster);
 
-    return j->peer == NULL && !j->decided_anew && now != j->served && !route_nobody_else(now, &j->info) &&
-           (j->route.row == ROUTE_ROW_NOBODY || j->route.row == ROUTE_ROW_NO_PEERS);
+    return answer_is_of_nobodys(j) && !j->decided_anew && now != j->served && !route_nobody_else(now, &j->info);
 }
 
 /* What the local server says after another look at what it serves, if there could be one. */
@@ -156,7 +161,7 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
     /* Discovery lists no verb for it: whether it is allowed was not known. Or it was known that it is not. */
     if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN || lacks_verb(j)))
         return DENIAL_NONE;
-    return (is_believed(j) || answer_is_outdated(j)) && !is_out_of_scope(j) ? d : DENIAL_NONE;
+    return (is_believed(j) || is_outdated(j)) && !is_out_of_scope(j) ? d : DENIAL_NONE;
 }
 
 /*

@@ -18,10 +18,10 @@ bool answer_proves_nothing(const struct job *j);
  */
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body);
 /*
- * Whether the local server's denial is of what nobody served when the request came, and somebody does by now, or may:
- * it has waited for long, at servers that did not answer.
+ * Whether the local server answers for what nobody was known to serve when the request came. answer_denies() of it:
+ * somebody does by now, or may. The request has waited for long, at servers that did not answer.
  */
-bool answer_is_outdated(const struct job *j);
+bool answer_is_of_nobodys(const struct job *j);
 /* For an answer that denies: whether the server is starting or stopping, and has not read the request. */
 bool answer_is_not_read(const struct http_head *head);
 /* Whether it is from a peer's mvproxy whose server could not be reached, or is only starting (REWRITE_TRY_ANOTHER). */

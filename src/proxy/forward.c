@@ -136,8 +136,7 @@ static void local_denies(struct job *j)
 {
     struct gvr gvr = reqinfo_gvr(&j->info);
 
-    /* Nobody was known to serve it. */
-    if ((j->route.row == ROUTE_ROW_NOBODY || j->route.row == ROUTE_ROW_NO_PEERS) && !alternatives_body_gone(j)) {
+    if (answer_is_of_nobodys(j) && !alternatives_body_gone(j)) {
         decide_anew(j);
         return;
     }
