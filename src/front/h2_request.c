@@ -47,6 +47,7 @@ void h2_request_begin(struct h2_stream *st, bool ended)
     }
     if (bad != NULL) {
         h2_answer_refuse(st, status, bad);
+        st->refusal = 0; /* that was it: what trailers will be refused for is another matter */
         return;
     }
     x->request_body = body_of(&x->request, ended);

@@ -277,14 +277,14 @@ static void test_h2_cookie(struct kit *k)
 
 /* ---- too many fields ---- */
 
-static struct req *ask_with_fields(struct kit *k, unsigned n)
+static struct req *ask_with_fields(struct kit *k, unsigned n, uint64_t upload)
 {
     static char fields[600 * 8];
     size_t at = 0;
 
     for (unsigned i = 0; i < n; i++)
         at += (size_t)snprintf(fields + at, sizeof(fields) - at, "x: y\n");
-    return kit_ask(k, "GET", "/sync", "h", fields, 0);
+    return kit_ask(k, upload > 0 ? "POST" : "GET", "/sync", "h", fields, upload);
 }
 
 /* What it may send is what an mvproxy may that it is none of. */
@@ -299,13 +299,16 @@ static void fields_of(struct kit *k, const char *who, bool hop, unsigned most)
     k->w.client_tls = hop ? hop_client_ctx(who, true) : client_ctx(who, true);
     front_update(k->w.front, &k->w.opts);
     kit_connect(k, false, false);
-    r = ask_with_fields(k, most - PSEUDO);
+    r = ask_with_fields(k, most - PSEUDO, 0);
     ok(kit_closed(k, r), "as many fields as may be");
     is_int(r->status, 200, "are taken");
-    r = ask_with_fields(k, most - PSEUDO + 1);
-    ok(kit_closed(k, r), "one more");
-    is_int(r->status, 431, "is not");
-    ok(kit_has(&r->body, "too many fields"), "and says so");
+    for (uint64_t upload = 0; upload <= 1 << 20; upload = 10000 * upload + 1) {
+        r = ask_with_fields(k, most - PSEUDO + 1, upload);
+        ok(kit_closed(k, r), "one more, and a body of %u bytes", (unsigned)upload);
+        is_int(r->status, 431, "is not");
+        ok(kit_has(&r->body, "too many fields"), "and says so");
+        is_int((int)r->code, NGHTTP2_NO_ERROR, "nor is it reset");
+    }
     kit_disconnect(k);
     ok(world_empty(&k->w), "over");
     tls_ctx_unref(k->w.opts.tls);
