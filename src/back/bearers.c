@@ -88,7 +88,8 @@ void bearer_count(struct back_request *r, struct h2_load *of_all)
     r->stranger = !r->opts.own && !r->opts.with_cert;
     if (r->opts.http2 == BACK_HTTP1)
         return;
-    if (!bearer_is_shared(r))
+    /* What a CORS filter answers to OPTIONS, it answers before anybody looks at the token. */
+    if (!bearer_is_shared(r) && r->opts.head->method_id != HTTP_OPTIONS)
         r->bearer = bearer_hash(r->opts.head);
     if (was_taken_within(r->back, r->bearer, KNOWN_MS))
         r->stranger = false;

@@ -88,10 +88,34 @@ static void answers_to_nobody(void)
     h2_close(&k);
 }
 
+/* A CORS filter answers before anybody looks at the token: 204, whatever that is. */
+static void options(void)
+{
+    static struct h2_kit k;
+    struct call c;
+
+    h2_open(&k);
+    h2_call_init(&c, &k, "/x", "Bearer a");
+    c.head.method_id = HTTP_OPTIONS;
+    c.opts.lasting = true;
+    for (unsigned status = 204; status <= 403; status += 403 - 204) {
+        struct back_request asked = {.back = k.k.back, .opts = c.opts, .response = {.status = status}};
+
+        bearer_count(&asked, NULL);
+        bearer_answered(&asked);
+        ok(back_is_stranger(k.k.back, &c.head), "OPTIONS, %u: still a stranger", status);
+    }
+    h2_judge_bearer(&k, "Bearer a", 200);
+    ok(!back_is_stranger(k.k.back, &c.head), "GET: none");
+    call_free(&c);
+    h2_close(&k);
+}
+
 int main(void)
 {
     no_tokens();
     tokens_taken();
     answers_to_nobody();
+    options();
     return tap_end();
 }
