@@ -34,6 +34,7 @@ struct readiness {
     struct err failure; /* why it is not ready */
     bool etcd_fails;    /* its last /readyz said so, of the bad ones */
     bool again;         /* invalidated while it was asked: the answer may be of before */
+    bool was_good;      /* the last answer was good, but may be of before */
     uint64_t paid_ms;   /* each question costs READINESS_SPACING_MS: so far they are paid for in advance */
     struct loop_timer *timer;
     struct fetch *look; /* that once a second */
@@ -61,6 +62,7 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
     if (r->state == READINESS_READY)
         r->away_ms = now;
     r->bad_looks = 0;
+    r->was_good = false;
     r->served = r->served && s != READINESS_UNREACHABLE;
     r->state = s;
     r->since_ms = now;
@@ -152,8 +154,9 @@ static void on_answer(void *arg, const struct fetch_result *f)
         set_state(r, READINESS_UNREACHABLE, f->failure);
     else if (f->ok && f->head->status >= 500)
         be_starting(r, f);
-    else if (f->ok && !again)
+    else if (f->ok && (!again || r->was_good))
         be_ready(r);
+    r->was_good = f->ok && f->head->status < 500;
     if (f->ok && f->head->status >= 500)
         set_loading(r, readyz_is_loading(f->body));
     if (was_ready)

@@ -213,6 +213,26 @@ static void restart_unseen(void)
     world_end(&w);
 }
 
+/* Some requests fail all the time, whatever it is well for, each while it is asked: it has answered since the one
+ * before. */
+static void failing_requests(void)
+{
+    struct world w;
+
+    start(&w, true);
+    kube_sim(w.local)->delay_ms = 10;
+    kube_stop(w.local, false);
+    sim_run_ms(w.loop, 5000);
+    is_state(&w, READINESS_UNREACHABLE, "it is away");
+    kube_start(w.local, 0);
+    for (unsigned ms = 0; ms < POLLS_MS; ms++) {
+        cluster_local_failed(w.cluster, false);
+        sim_run_ms(w.loop, 1);
+    }
+    is_state(&w, READINESS_READY, "it is back, whoever says that his request has failed");
+    world_end(&w);
+}
+
 /* A check that fails for another reason than a start changes nothing, and nobody polls a server that is well. */
 static void nothing_happened(void)
 {
@@ -563,6 +583,7 @@ int main(void)
     not_told_to_peers(false);
     named_alike();
     hangs_unasked();
+    failing_requests();
     nothing_happened();
     etcd_goes("etcd");
     etcd_goes("etcd-readiness");
