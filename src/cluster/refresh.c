@@ -16,7 +16,7 @@
 #include "cluster/disco_news.h"
 #include "net/loop.h"
 
-enum { INTERVAL_JITTER_PERCENT = 10 };
+enum { INTERVAL_JITTER_PERCENT = 10, DISCO_HALVES = 2 };
 
 enum state {
     STATE_IDLE,    /* no origin */
@@ -108,10 +108,11 @@ static uint64_t fruitless_limit(const struct refresh *r)
     return limit < REFRESH_FRUITLESS_MAX_MS ? limit : REFRESH_FRUITLESS_MAX_MS;
 }
 
-/* Between polls for events: a twentieth of the time, for a walk of a server without aggregated discovery is long. */
+/* Between polls for events: half of the time, or a twentieth where they are a walk of a server without aggregated
+ * discovery. Whoever has just made a CRD looks for it at once, and a busy server takes its time. */
 static uint64_t event_limit(const struct refresh *r)
 {
-    uint64_t limit = 20 * r->took_ms;
+    uint64_t limit = (r->requests > DISCO_HALVES ? 20 : 2) * r->took_ms;
 
     if (limit < REFRESH_EVENT_LIMIT_MS)
         return REFRESH_EVENT_LIMIT_MS;

@@ -28,7 +28,8 @@ enum refresh_trigger {
     REFRESH_LIMITED,                 /* from here on: at most one poll a second, or fewer (REFRESH_COST_MS) */
     REFRESH_EVENT = REFRESH_LIMITED, /* a CRD or an APIService changed. Polled several more times in the following two
                                         seconds, as the server takes a while to serve it; polls are at least
-                                        REFRESH_EVENT_LIMIT_MS apart, or 20 times what the last one took */
+                                        REFRESH_EVENT_LIMIT_MS apart, or twice what the last one took: 20 times without
+                                        aggregated discovery */
     REFRESH_MISS,     /* a client asked for what it does not serve, or it answered 404 or 503 to a rerouted request */
     REFRESH_SUSPECT,  /* it answered that it does not serve what its document lists; a peer could not be reached */
     REFRESH_ETAG,     /* another ETag was seen in an answer */

@@ -106,6 +106,25 @@ static void created_later(unsigned after_ms)
     world_end(&w);
 }
 
+/* Whoever makes one waits until it is established, and then looks for it: a busy server is asked as often. */
+static void created_at_a_busy_server(void)
+{
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    kube_sim(w.local)->delay_ms = 35;
+    sim_run_ms(w.loop, 40000);
+    kube_put_crd(w.store, "crontabs.stable.example.com", "stable.example.com", "v1");
+    sim_run_ms(w.loop, 100);
+    kube_set_apis(w.local, WORLD_BASE ";stable.example.com/v1:crontabs");
+    sim_run_ms(w.loop, 4 * 35 + 70);
+    ok(world_local_serves(&w, "stable.example.com", "v1", "crontabs"), "known as soon as that can be");
+    is_str(world_freshness(&w, "stable.example.com"), "Current", "which the document says");
+    world_end(&w);
+}
+
 static void grace(void)
 {
     struct world w;
@@ -378,6 +397,7 @@ int main(void)
     for (unsigned ms = 0; ms < 700; ms = ms == 0 ? 20 : 3 * ms)
         created_later(ms);
     created_later(1500);
+    created_at_a_busy_server();
     grace();
     changed_versions();
     taken_over();
