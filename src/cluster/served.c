@@ -340,7 +340,7 @@ enum disco_answer served_by_peer(const struct served *s, size_t peer, const stru
 static bool is_among(const struct slice *gvs, size_t n, struct slice group, struct slice version)
 {
     char text[2 * GVR_NAME_BYTES + 1];
-    struct slice key = slice_of(text, group.n + 1 + version.n);
+    struct slice key;
 
     if (group.n > GVR_NAME_BYTES || version.n > GVR_NAME_BYTES || n == 0)
         return false;
@@ -349,6 +349,7 @@ static bool is_among(const struct slice *gvs, size_t n, struct slice group, stru
     text[group.n] = '/';
     if (version.n > 0)
         memcpy(text + group.n + 1, version.p, version.n);
+    key = slice_of(text, group.n + 1 + version.n);
     return bsearch(&key, gvs, n, sizeof(*gvs), by_text) != NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A snapshot of which server serves which resource, with the prepared discovery documents: immutable and
- * reference-counted. A request takes a reference when it starts and keeps that view to its end.
+ * reference-counted. A request takes a reference when it starts and keeps that view until its answer begins.
  */
 #ifndef MVPROXY_CLUSTER_SERVED_H
 #define MVPROXY_CLUSTER_SERVED_H

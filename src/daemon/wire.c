@@ -14,7 +14,10 @@
 #include "net/tls_inspect.h"
 
 /* For the admin listener, the control socket, files, watches. */
-enum { SPARE_DESCRIPTORS = 320 };
+enum {
+    SPARE_DESCRIPTORS = 320,
+    OUTDATED_SHARE = 4, /* what replaced snapshots may take, beside what clients hold: a quarter of that */
+};
 
 struct wire_networks {
     struct cidr_set set;
@@ -271,6 +274,11 @@ static struct access_log access_log(const struct config *c)
     return l;
 }
 
+static size_t client_memory(const struct config *c)
+{
+    return (size_t)machine_memory_for_clients(c->max_client_memory, machine_memory());
+}
+
 void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out)
 {
     *out = (struct proxy_opts){
@@ -286,6 +294,7 @@ void wire_proxy(const struct config *c, const struct trust *t, struct origin *lo
         .request_timeout_ms = c->request_timeout,
         .discovery_authz_ttl_ms = c->discovery_authz_ttl,
         .max_in_flight_per_peer = c->max_requests_inflight_per_peer,
+        .max_outdated_bytes = client_memory(c) / OUTDATED_SHARE,
         .goaway_chance = goaway_chance(c),
         .access_log = access_log(c),
         .newest = strcmp(c->skewed_resources, "newest") == 0,
@@ -337,7 +346,7 @@ void wire_front(const struct config *c, const struct trust *t, struct front_opts
         .max_connections_per_client = c->max_connections_per_client,
         .max_fresh_connections = fresh_connections(c),
         .max_requests_per_connection = c->max_requests_per_connection,
-        .max_memory = (size_t)machine_memory_for_clients(c->max_client_memory, machine_memory()),
+        .max_memory = client_memory(c),
         .max_head_bytes = c->max_request_header_bytes,
         .header_timeout_ms = c->client_header_timeout,
         .idle_timeout_ms = c->client_idle_timeout,

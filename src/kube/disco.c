@@ -61,6 +61,11 @@ size_t disco_doc_n_resources(const struct disco_doc *d)
     return d->n_resources;
 }
 
+size_t disco_doc_bytes(const struct disco_doc *d)
+{
+    return sizeof(*d) + buf_len(&d->body) + arena_used(d->arena) + d->n_entries * sizeof(*d->entries);
+}
+
 enum disco_form disco_doc_form(const struct disco_doc *d)
 {
     return d->form;

@@ -87,6 +87,7 @@ void disco_doc_unref(struct disco_doc *d); /* NULL is fine */
 const struct disco_group *disco_doc_groups(const struct disco_doc *d);
 size_t disco_doc_n_groups(const struct disco_doc *d);
 size_t disco_doc_n_resources(const struct disco_doc *d);
+size_t disco_doc_bytes(const struct disco_doc *d); /* of memory */
 enum disco_form disco_doc_form(const struct disco_doc *d);
 /* A hash of the groups' bytes in their order; different ones have the same by chance only, once in 2^64. NULL is
  * fine. */

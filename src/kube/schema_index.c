@@ -398,6 +398,11 @@ size_t schema_index_count(const struct schema_index *x)
     return x == NULL ? 0 : x->n;
 }
 
+size_t schema_index_bytes(const struct schema_index *x)
+{
+    return sizeof(*x) + arena_used(x->arena) + x->room * sizeof(*x->at);
+}
+
 const struct schema_entry *schema_index_at(const struct schema_index *x, size_t i)
 {
     return &x->at[i];

@@ -38,6 +38,7 @@ void schema_index_unref(struct schema_index *x);
 /* A hash of the contents; different ones have the same by chance only, once in 2^64. NULL: 0. */
 uint64_t schema_index_digest(const struct schema_index *x);
 size_t schema_index_count(const struct schema_index *x);
+size_t schema_index_bytes(const struct schema_index *x); /* of memory */
 /* Entries are sorted by path. */
 const struct schema_entry *schema_index_at(const struct schema_index *x, size_t i);
 /* NULL if there is none. */

@@ -30,6 +30,7 @@ struct status {
 #define STATUS_LOOP                                                                                                    \
     "The address of the local apiserver leads back to a proxy like this one: the request would go round for ever"
 #define STATUS_NOT_READY "The local apiserver is not ready, please try another one"
+#define STATUS_OUTDATED "What the API servers serve has changed too often since the request came, please try again"
 #define STATUS_SHUTTING_DOWN "The proxy is shutting down, please try again"
 #define STATUS_OVERLOADED "The proxy has too many requests in flight, please try again later"
 #define STATUS_WASTEFUL                                                                                                \

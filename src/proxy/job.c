@@ -37,12 +37,25 @@ void job_set_state(struct job *j, enum job_state state)
     state_move(&states, &j->state, state);
 }
 
+static void let_go_of_snapshot(struct job *j)
+{
+    served_unref(j->served);
+    if (list_linked(&j->holder))
+        list_remove(&j->proxy->holders, &j->holder);
+}
+
+void job_take_snapshot(struct job *j)
+{
+    let_go_of_snapshot(j);
+    j->served = served_ref(cluster_served(j->proxy->cluster));
+    list_push_back(&j->proxy->holders, &j->holder);
+}
+
 void job_waited(struct job *j)
 {
     j->waiter = NULL;
     j->judge = NULL; /* of the old snapshot, as a peer would be that answered: there was none yet */
-    served_unref(j->served);
-    j->served = served_ref(cluster_served(j->proxy->cluster));
+    job_take_snapshot(j);
 }
 
 /* Which peer gets a request need not be unguessable: no system call for it. */
@@ -116,7 +129,7 @@ void job_forget_snapshot(struct job *j)
     }
     j->peer = names;
     j->summary.custom = is_custom(j);
-    served_unref(j->served);
+    let_go_of_snapshot(j);
     j->served = served_ref(j->proxy->nobody);
 }
 
@@ -188,7 +201,7 @@ static void settle(struct job *j, const char *why)
     work_cancel(&j->proxy->work, &j->work);
     schema_completion_free(j->schemas);
     disco_pretty_free(j->pretty);
-    served_unref(j->served);
+    let_go_of_snapshot(j);
     proxy_config_unref(j->config);
     job_set_state(j, JOB_ENDED);
 }

@@ -44,8 +44,8 @@ struct job {
     struct served *served; /* never NULL */
     struct exchange *x;
     enum job_state state;
-    struct list_node under_way; /* in proxy->under_way */
-    struct list_node node;      /* in proxy->long_running while it is one */
+    struct list_node under_way, holder; /* in the proxy's lists; the second unless `served` is proxy->nobody */
+    struct list_node node;              /* in proxy->long_running while it is one */
 
     struct reqinfo info;
     struct authn authn;
@@ -64,15 +64,13 @@ struct job {
     bool peers_starting, peers_busy; /* a candidate said that it starts; one was over max_in_flight_per_peer */
     bool unauthorized;               /* a server answered 401: the client gets that if no other server answers */
     struct http_head request;        /* as sent to the target */
-    bool body_started;               /* the target may have received a byte of the client's body */
+    bool body_started, body_ended;   /* the target may have received a byte of the client's body; that is complete */
     bool keeps_body;                 /* all of the body so far is in `kept`, to be sent to another server */
     struct buf kept;                 /* initialized with the first byte of the body */
-    bool body_ended;                 /* the client's body is complete */
-    bool maybe_done;           /* a server may have executed it: neither client nor peer is told to send it again */
-    struct held *held;         /* a response that is held back until it is known whether it is a denial (held.h) */
-    bool refreshed;            /* local discovery was polled for this request, which happens only once */
-    bool decided_anew;         /* by a later snapshot than was there when it came */
-    bool looked_again, unread; /* the local server denied what its discovery lists; that could not be read since */
+    bool maybe_done;              /* a server may have executed it: neither client nor peer is told to send it again */
+    struct held *held;            /* a response that is held back until it is known whether it is a denial (held.h) */
+    bool refreshed, decided_anew; /* local discovery was polled for it, once; by a later snapshot than when it came */
+    bool looked_again, unread;    /* the local server denied what its discovery lists; that could not be read since */
 
     /* serving a document */
     struct slice document;
@@ -105,14 +103,15 @@ struct proxy {
     struct insight *insight;
     struct served *nobody; /* a snapshot without servers */
     struct proxy_config *config;
-    void (*act)(struct job *j); /* decides where a job goes and sends it there; for decide.c, below that code */
-    struct list under_way;      /* of struct job, the oldest first */
-    struct list long_running;   /* of struct job */
-    struct list tunnels;        /* of struct upgrade, oldest first */
-    struct work_queue work;     /* of jobs */
+    void (*act)(struct job *j);     /* decides where a job goes and sends it there; for decide.c, below that code */
+    struct list under_way, holders; /* of struct job, the oldest, or those of the oldest snapshots, first */
+    struct list long_running;       /* of struct job */
+    struct list tunnels;            /* of struct upgrade, oldest first */
+    struct work_queue work;         /* of jobs */
     struct traffic traffic;
-    char *hsts; /* Strict-Transport-Security of the local server; NULL: none, or not known yet */
-    uint64_t dice;
+    char *hsts;                /* Strict-Transport-Security of the local server; NULL: none, or not known yet */
+    uint64_t dice, generation; /* the second: of the snapshot of the last request that came */
+    struct loop_deferred trim; /* snapshots.c */
     bool stopping;
 };
 
@@ -140,6 +139,7 @@ void job_refuse_loop(struct job *j);
 void job_finish(struct job *j, const struct http_head *trailers);
 void job_abort(struct job *j, const char *reason);
 void job_release(struct job *j, const char *reason); /* the exchange is over already: client gone, or a tunnel */
+void job_take_snapshot(struct job *j);               /* the current one, and lets go of another */
 void job_waited(struct job *j);         /* the poll that it waited for is over: takes the current snapshot */
 uint64_t job_throw_dice(struct job *j); /* a random number, but predictable: not for secrets */
 /* The answer has begun, so there can be no retry: frees the request's fields. */

@@ -20,6 +20,7 @@
 #include "proxy/refuse.h"
 #include "proxy/relay.h"
 #include "proxy/request_labels.h"
+#include "proxy/snapshots.h"
 #include "proxy/upgrade.h"
 
 enum {
@@ -252,8 +253,9 @@ void proxy_on_request(struct exchange *x, void *arg)
     j->x = x;
     j->config = p->config;
     j->config->refs++;
-    j->served = served_ref(cluster_served(p->cluster));
+    job_take_snapshot(j);
     list_push_back(&p->under_way, &j->under_way);
+    snapshots_look(p);
     exchange_attach(x, relay_sink(), j);
     if (access_log_on(&j->config->access_log))
         request_summary_note_head(&j->summary, exchange_request(x));
@@ -299,6 +301,7 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     p->audit = audit_new(l, m);
     p->dice = random_u64();
     list_init(&p->under_way);
+    list_init(&p->holders);
     list_init(&p->long_running);
     list_init(&p->tunnels);
     work_queue_init(&p->work, l);
@@ -372,6 +375,7 @@ size_t proxy_end_long_running(struct proxy *p, size_t n)
 void proxy_free(struct proxy *p)
 {
     (void)upgrade_end_oldest(p, SIZE_MAX);
+    loop_defer_cancel(p->loop, &p->trim);
     work_queue_close(&p->work);
     authz_cache_free(p->authz);
     mem_free(p->hsts);

@@ -34,6 +34,7 @@ static bool fill_config(struct proxy_config *c, const struct proxy_opts *o)
     c->request_timeout_ms = o->request_timeout_ms;
     c->discovery_authz_ttl_ms = o->discovery_authz_ttl_ms;
     c->max_in_flight_per_peer = o->max_in_flight_per_peer;
+    c->max_outdated_bytes = o->max_outdated_bytes;
     c->goaway_chance = o->goaway_chance;
     c->access_log = o->access_log;
     c->newest = o->newest;

@@ -22,6 +22,7 @@ struct proxy_opts {
     uint64_t request_timeout_ms;        /* until the response's head, for requests that are not long-running; 0: none */
     uint64_t discovery_authz_ttl_ms;
     size_t max_in_flight_per_peer; /* clients' requests; beyond that the next candidate, then 503. 0: no limit */
+    size_t max_outdated_bytes;     /* of snapshots that were replaced and requests hold (snapshots.h); 0: no limit */
     double goaway_chance; /* 0 to 1: probability that an HTTP/2 request makes its connection take no new ones */
     struct access_log access_log;
     bool newest;           /* route_query.newest */
@@ -36,7 +37,7 @@ struct proxy_config {
     struct origin *local;
     struct authn_opts authn;
     uint64_t request_timeout_ms, discovery_authz_ttl_ms;
-    size_t max_in_flight_per_peer;
+    size_t max_in_flight_per_peer, max_outdated_bytes;
     struct cidr_set trusted_proxies;
     double goaway_chance;
     struct access_log access_log;

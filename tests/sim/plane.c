@@ -117,7 +117,8 @@ static struct proxy_opts proxy_opts(const struct plane *p)
                                .newest = p->opts.newest,
                                .goaway_chance = p->opts.goaways ? 0.3 : 0,
                                .request_timeout_ms = p->opts.request_timeout_ms,
-                               .discovery_authz_ttl_ms = p->opts.asks_always ? 0 : 1000};
+                               .discovery_authz_ttl_ms = p->opts.asks_always ? 0 : 1000,
+                               .max_outdated_bytes = p->opts.forgetful ? 1 : 0};
 }
 
 void plane_open(struct plane *p, const struct plane_opts *o)

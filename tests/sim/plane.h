@@ -25,6 +25,7 @@ struct plane_opts {
     uint64_t request_timeout_ms;
     bool legacy_discovery, newest, goaways;
     bool asks_always; /* nobody's permission to read discovery is remembered */
+    bool forgetful;   /* whoever holds what was replaced twice is ended (proxy/snapshots.h) */
 };
 
 struct plane {
@@ -38,6 +39,7 @@ struct plane {
     bool draining;       /* nobody listens any more */
     bool ends_watches;   /* it has ended some: what those have of their answers is all they get */
     struct cluster *cluster;
+    uint64_t generation; /* of what that knows */
     struct tls_ctx *tls[3];
     struct origin *origins[2];
     struct sim_host hosts[2]; /* local, peer */

@@ -253,7 +253,7 @@ void plane_unprepare(void)
     disco_unref(peer_disco);
 }
 
-static struct served *make_snapshot(const struct plane *p, unsigned bits)
+static struct served *make_snapshot(struct plane *p, unsigned bits)
 {
     bool known = (bits & SNAPSHOT_UNDISCOVERED) == 0, silent = (bits & SNAPSHOT_SILENT) != 0;
     struct served_peer peer = {.id = bits & SNAPSHOT_REPLACED ? "apiserver-bb" : "apiserver-b",
@@ -268,6 +268,7 @@ static struct served *make_snapshot(const struct plane *p, unsigned bits)
                                .schemas = known ? peer_schemas : NULL,
                                .origin = p->origins[1]};
     struct served_input in = {.peers_enabled = true,
+                              .generation = ++p->generation,
                               .leases_synced = (bits & SNAPSHOT_UNSYNCED) == 0,
                               .local_id = "apiserver-a",
                               .local = bits & SNAPSHOT_LOCAL_UNKNOWN ? NULL

@@ -309,6 +309,7 @@ static void reload(struct story *s)
     o->newest = chance(s, 50);
     o->goaways = chance(s, 25);
     o->asks_always = chance(s, 50);
+    o->forgetful = chance(s, 25);
     plane_reload(s->p);
 }
 

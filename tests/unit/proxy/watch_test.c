@@ -126,44 +126,6 @@ static void server_dies(void)
     world_close(&w);
 }
 
-/* What everybody served when a watch began may be megabytes, and another with each change: a watch does not hold it. */
-static void snapshot_goes(void)
-{
-    static const struct {
-        const char *path;
-        bool peers;
-    } rows[] = {{PODS, false}, {JOBS, true}};
-    char request[256];
-    struct quota quota;
-    struct world w;
-    struct side *c, *s;
-
-    for (size_t i = 0; i < ROWS(rows); i++) {
-        quota_init(&quota, NULL, 0);
-        world_init(&w, 1);
-        w.schemas_quota = &quota;
-        w.local_schemas = w.peer_schemas =
-            "{\"paths\":{\"api/v1\":{\"serverRelativeURL\":\"/openapi/v3/api/v1?hash=1\"}}}";
-        w.peer_host = "cp-b";
-        world_start(&w);
-        c = client(&w);
-        (void)snprintf(request, sizeof(request), "GET %s?watch=1 HTTP/1.1\r\nHost: k\r\n\r\n", rows[i].path);
-        say(c, request);
-        s = conn(rows[i].peers ? &w.peers[0] : &w.local, 0);
-        ok(has(s, "\r\n\r\n") && quota.held > 0, "%s: asked for, by what is known", rows[i].path);
-        say(s, HEAD);
-        (void)has(c, "200 OK");
-        w.schemas_quota = NULL;
-        world_know(&w);
-        is_u64(quota.held, 0, "and of what was known nothing is left when it is no longer true");
-        say(s, "3\r\none\r\n");
-        ok(has(c, "one"), "events go on");
-        hang_up(s, STREAM_CLOSE_ABORT);
-        ok(ended(c), "until the server breaks off");
-        world_close(&w);
-    }
-}
-
 /* Which is of no use to anybody, but any client may do it. */
 static void body_after_the_head(void)
 {
@@ -198,7 +160,6 @@ static void body_after_the_head(void)
 int main(void)
 {
     body_after_the_head();
-    snapshot_goes();
     events();
     client_leaves();
     server_dies();

@@ -247,6 +247,7 @@ void world_know(struct world *w)
     struct served_document merged[SERVED_SHAPES] = {{.body = SLICE_NONE}};
     char *storage[SERVED_SHAPES * 3] = {NULL};
     struct served_input in = {.peers_enabled = true,
+                              .generation = ++w->generation,
                               .leases_synced = !w->unread_leases,
                               .local_id = "apiserver-a",
                               .local = w->forbidden ? NULL : local,

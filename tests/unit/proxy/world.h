@@ -77,6 +77,7 @@ struct world {
     enum readiness_state local_state;
     bool local_loading, peer_loading;
     enum api_word local_word; /* what peers are told of the local server */
+    uint64_t generation;      /* of snapshots */
     unsigned local_failures;
     unsigned misses, peer_misses, suspects, answered, local_seen, peer_seen, wanted_protobuf;
     char seen_etag[64];

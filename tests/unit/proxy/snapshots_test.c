@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a request holds of what is known, and for how long: snapshots that were replaced take memory that nobody's
+ * budget counts. */
+#include "proxy/snapshots.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/quota.h"
+#include "net/loop.h"
+#include "unit/proxy/world.h"
+
+#define INDEX(n) "{\"paths\":{\"api/v1\":{\"serverRelativeURL\":\"/openapi/v3/api/v1?hash=" n "\"}}}"
+#define HEAD "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+enum { DOCUMENT_BYTES = 16 << 20 /* more than the kernel takes */ };
+
+/* As after each change of some server's discovery. */
+static void change(struct world *w)
+{
+    static const char *const indexes[] = {INDEX("1"), INDEX("22")};
+
+    w->local_schemas = indexes[w->generation % 2];
+    world_know(w);
+}
+
+static struct side *ask(struct world *w, const char *head)
+{
+    struct side *c = client(w);
+
+    say(c, head);
+    return c;
+}
+
+#define GET(path, more) "GET " path " HTTP/1.1\r\nHost: k\r\n" more "\r\n"
+
+/* What everybody served when a watch began may be megabytes, and another with each change: neither a watch holds it nor
+ * who reads another answer as slowly as he likes. */
+static void goes_when_the_answer_begins(void)
+{
+    static const struct {
+        const char *head;
+        bool peers;
+    } rows[] = {
+        {GET(PODS "?watch=1", ""), false},
+        {GET(JOBS "?watch=1", ""), true},
+        {GET(PODS, ""), false},
+        {GET(JOBS, ""), true},
+        {GET("/version", ""), false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct quota quota;
+        struct side *c, *s;
+        struct world w;
+
+        quota_init(&quota, NULL, 0);
+        world_init(&w, 1);
+        w.schemas_quota = &quota;
+        w.local_schemas = w.peer_schemas = INDEX("1");
+        w.peer_host = "cp-b";
+        world_start(&w);
+        c = ask(&w, rows[i].head);
+        s = conn(rows[i].peers ? &w.peers[0] : &w.local, 0);
+        ok(has(s, "\r\n\r\n") && quota.held > 0, "%zu: asked for, by what is known", i);
+        say(s, HEAD);
+        (void)has(c, "200 OK");
+        w.schemas_quota = NULL;
+        world_know(&w);
+        is_u64(quota.held, 0, "and of what was known nothing is left when it is no longer true");
+        say(s, "3\r\none\r\n");
+        ok(has(c, "one"), "it goes on");
+        hang_up(s, STREAM_CLOSE_ABORT);
+        ok(ended(c), "until the server breaks off");
+        world_close(&w);
+    }
+}
+
+/* Who waits for a server's answer holds what he was decided by: the oldest go once that is too much, but never who
+ * holds what was replaced last. */
+static void those_who_wait(void)
+{
+    struct side *c[4];
+    struct world w;
+
+    world_init(&w, 1);
+    w.opts.max_outdated_bytes = 1;
+    change(&w);
+    world_start(&w);
+    for (size_t i = 0; i < 3; i++) {
+        c[i] = ask(&w, GET(PODS, ""));
+        ok(has(conn(&w.local, i), "\r\n\r\n"), "request %zu waits for the server", i);
+        world_settle(&w);
+        ok(c[i]->n_got == 0 && (i == 0 || c[i - 1]->n_got == 0), "and so does the one before it");
+        change(&w);
+    }
+    ok(has(c[0], "HTTP/1.1 504 ") && has(c[0], "changed too often"), "the first is ended by the time of the third");
+    c[3] = ask(&w, GET(PODS, ""));
+    ok(has(c[1], "HTTP/1.1 504 "), "the second by that of the fourth");
+    say(conn(&w.local, 2), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    ok(has(c[2], "\r\n\r\nok"), "the third has what was replaced last: it is answered");
+    ok(has(conn(&w.local, 3), "\r\n\r\n"), "the fourth is under way");
+    say(conn(&w.local, 3), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    ok(has(c[3], "\r\n\r\nok"), "and answered");
+    world_close(&w);
+}
+
+static char *long_document(void)
+{
+    char *d = malloc(DOCUMENT_BYTES + 1);
+
+    if (d == NULL)
+        tap_bail("no memory");
+    memset(d, 'x', DOCUMENT_BYTES);
+    d[DOCUMENT_BYTES] = '\0';
+    return d;
+}
+
+static struct side *slow_reader(struct world *w, size_t n)
+{
+    struct side *c = client(w), *s;
+
+    c->count_only = true;
+    stop_reading(c);
+    say(c, GET("/apis", "Authorization: Bearer t\r\nAccept: " V2 "\r\n"));
+    s = conn(&w->local, n == 0 ? 0 : w->local.n_conns - 1);
+    if (n == 0) {
+        (void)has(s, "\r\n\r\n");
+        say(s, "HTTP/1.1 304 Not Modified\r\nETag: \"L\"\r\n\r\n");
+    }
+    world_settle(w);
+    return c;
+}
+
+/* So does who reads a document of ours: there is room for two that were replaced, each of which counts four times here
+ * (in two versions, and the same for both halves of discovery). */
+static void those_who_read(void)
+{
+    char *document = long_document();
+    struct side *c[4];
+    struct world w;
+
+    world_init(&w, 1);
+    w.document = document;
+    w.opts.discovery_authz_ttl_ms = 60000;
+    w.opts.max_outdated_bytes = (size_t)DOCUMENT_BYTES * 4 * 5 / 2;
+    world_start(&w);
+    for (size_t i = 0; i < ROWS(c); i++) {
+        c[i] = slow_reader(&w, i);
+        change(&w);
+    }
+    for (size_t i = 0; i < ROWS(c); i++)
+        go_on_reading(c[i]);
+    ok(ended(c[0]) && c[0]->n_got < DOCUMENT_BYTES, "the first is broken off");
+    for (size_t i = 1; i < ROWS(c); i++)
+        ok(until(&w, c[i]->n_got > DOCUMENT_BYTES), "%zu is not", i);
+    world_close(&w);
+    free(document);
+}
+
+int main(void)
+{
+    goes_when_the_answer_begins();
+    those_who_wait();
+    those_who_read();
+    return tap_end();
+}
