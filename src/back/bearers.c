@@ -9,7 +9,8 @@
  * The second: so long his requests count where it pages (request_metrics.h), for in an outage no server takes any. */
 enum { KNOWN_MS = 600000, TAKEN_MS = 86400000 };
 
-/* A value that is no token is as good as none: its 403 is that of nobody. */
+/* A value that is no token is as good as none: its 403 is that of nobody. In whatever words one shows the same token,
+ * it is one: else anybody who has one could have us make a connection for each. */
 struct slice bearer_of(const struct http_head *head)
 {
     struct slice found = SLICE_NONE;
@@ -21,7 +22,7 @@ struct slice bearer_of(const struct http_head *head)
         found = head->fields[i].value;
         n++;
     }
-    return n == 1 && credential_is_bearer(found) ? found : SLICE_NONE;
+    return n == 1 ? credential_token(found) : SLICE_NONE;
 }
 
 bool bearer_is_shared(const struct back_request *r)

@@ -59,6 +59,16 @@ bool credential_is_bearer(struct slice authorization)
     return slice_has_iprefix(s, scheme) && s.p[scheme.n] != ' ';
 }
 
+struct slice credential_token(struct slice authorization)
+{
+    struct slice s = trim(authorization);
+
+    if (!credential_is_bearer(authorization))
+        return SLICE_NONE;
+    s = slice_from(s, sizeof("Bearer ") - 1);
+    return memchr(s.p, ' ', s.n) == NULL ? s : SLICE_NONE;
+}
+
 /* Only what is passed on as an upgrade is one to the server. */
 static bool is_websocket(const struct http_head *request)
 {

@@ -15,6 +15,8 @@
  * for it.
  */
 bool credential_is_bearer(struct slice authorization);
+/* The token itself. Empty if there is none, or a space behind it: kube-apiserver does not read what follows that. */
+struct slice credential_token(struct slice authorization);
 /*
  * The first Authorization is a token, or the request is a WebSocket's and has one among its protocols
  * (pkg/authentication/request/websocket). Two of these, or one that is malformed, are an error to kube-apiserver, which

@@ -11,7 +11,8 @@
 /* The 403 of who shows no token is nobody's: it makes him known no more than it makes a connection his. */
 static void no_tokens(void)
 {
-    static const char *const values[] = {"Basic eDp5", "x", "Bearer", "Bearer ", "Bearer  x"};
+    static const char *const values[] = {"Basic eDp5", "x",          "Bearer",     "Bearer ",
+                                         "Bearer  x",  "Bearer x y", "bearer x  z"};
 
     for (size_t i = 0; i < ROWS(values); i++) {
         static struct h2_kit k;
@@ -30,6 +31,24 @@ static void no_tokens(void)
         call_free(&c);
         h2_close(&k);
     }
+}
+
+/* kube-apiserver reads the scheme in any case: these are one token, which gets one connection. */
+static void same_tokens(void)
+{
+    static const char *const values[] = {"Bearer a", "bearer a", "BEARER a", "Bearer a "};
+    static struct h2_kit k;
+    struct call c;
+
+    h2_open(&k);
+    h2_judge_bearer(&k, values[0], 200);
+    for (size_t i = 0; i < ROWS(values); i++) {
+        h2_call_init(&c, &k, "/x", values[i]);
+        ok(!back_is_stranger(k.k.back, &c.head), "known: \"%s\"", values[i]);
+        ok(slice_eq(bearer_of(&c.head), SLICE_LIT("a")), "as what it is");
+        call_free(&c);
+    }
+    h2_close(&k);
 }
 
 /* An outage of ten minutes makes a stranger of everybody, and nobody uncounted; a day does. */
@@ -114,6 +133,7 @@ static void options(void)
 int main(void)
 {
     no_tokens();
+    same_tokens();
     tokens_taken();
     answers_to_nobody();
     options();
