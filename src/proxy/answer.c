@@ -8,6 +8,8 @@
 #include "proxy/alternatives.h"
 #include "proxy/rewrite.h"
 
+#define SCHEMAS "/openapi/v3/"
+
 /* Custom resources have their own errors, and an aggregated API server has, in whatever words. */
 static bool is_excluded(const struct job *j)
 {
@@ -23,9 +25,21 @@ static bool is_aggregated(const struct job *j)
     return served_aggregated(j->served, j->info.group, j->info.version);
 }
 
+/* Of discovery and schemas that an aggregated API server, or the one that serves custom resources, writes itself. */
+static bool is_about_excluded(const struct job *j)
+{
+    struct surface about = surface_of(j->info.path);
+    struct slice path = j->info.path, group = about.group, version = about.version;
+
+    if (slice_has_prefix(path, SLICE_LIT(SCHEMAS)) &&
+        !schema_path_names(slice_from(path, sizeof(SCHEMAS) - 1), &group, &version))
+        return false;
+    return group.n > 0 && version.n > 0 && served_excluded(j->served, group, version);
+}
+
 bool answer_proves_nothing(const struct job *j)
 {
-    return reqinfo_reaches_through(&j->info) || is_excluded(j);
+    return reqinfo_reaches_through(&j->info) || is_excluded(j) || is_about_excluded(j);
 }
 
 /*

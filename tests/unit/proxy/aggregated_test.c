@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an aggregated API answers is relayed, whoever hands it the request. */
+#include "back/back.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/stream.h"
@@ -58,6 +59,40 @@ static void aggregated(bool away, const char *request, const char *answer, const
     world_close(&w);
 }
 
+/* kube-apiserver ends the request of who has reached it: on each connection on which there is one. */
+static void break_off(struct server *s)
+{
+    for (size_t i = 0; i < s->n_conns; i++)
+        if (s->conns[i].s != NULL && got(&s->conns[i], "\r\n\r\n"))
+            hang_up(&s->conns[i], STREAM_CLOSE_ABORT);
+}
+
+/* Nor is it the servers' fault when it breaks off what it says of itself: its discovery, its schemas. */
+static void breaks_off(const char *path)
+{
+    struct world w;
+
+    world_init(&w, 2);
+    w.fails_over = w.local_has_jobs = w.jobs_aggregated = true;
+    world_start(&w);
+    for (unsigned i = 0; i < 20; i++) {
+        struct side *c = client(&w);
+
+        say(c, "GET ");
+        say(c, path);
+        say(c, " HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\n\r\n");
+        for (unsigned turn = 0; turn < 400 && c->n_got == 0 && !c->eof && !c->failed; turn++) {
+            break_off(&w.local);
+            break_off(&w.peers[0]);
+            break_off(&w.peers[1]);
+            loop_run_once(w.loop, 5);
+        }
+        hang_up(c, STREAM_CLOSE_NOW);
+    }
+    ok(origin_healthy(w.peers[0].origin) && origin_healthy(w.peers[1].origin), "%s: no server is an outlier", path);
+    world_close(&w);
+}
+
 int main(void)
 {
     static const struct {
@@ -76,5 +111,7 @@ int main(void)
             aggregated(away, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc", answers[i].answer,
                        answers[i].text);
         }
+    breaks_off("/apis/batch/v1");
+    breaks_off("/openapi/v3/apis/batch/v1");
     return tap_end();
 }
