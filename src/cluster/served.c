@@ -11,6 +11,7 @@ enum { SERVED_ARENA_BYTES = 64 << 20 };
 
 struct served {
     unsigned refs;
+    struct list_node dead;
     struct arena *arena;    /* texts and arrays of `is`, and `distinct` */
     struct served_input is; /* with references of its own; what is excluded is sorted */
     bool leases_listed;
@@ -272,6 +273,24 @@ void served_unref(struct served *s)
     must_hold(s == NULL || s->refs > 0);
     if (s != NULL && --s->refs == 0)
         served_free(s);
+}
+
+void served_bury(struct served *s, struct list *dead)
+{
+    if (s->refs > 1)
+        served_unref(s);
+    else
+        list_push_back(dead, &s->dead);
+}
+
+bool served_free_next(struct list *dead)
+{
+    struct list_node *n = list_pop_front(dead);
+
+    if (n == NULL)
+        return false;
+    served_unref(list_entry(n, struct served, dead));
+    return true;
 }
 
 uint64_t served_generation(const struct served *s)

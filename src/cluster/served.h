@@ -6,6 +6,7 @@
 #ifndef MVPROXY_CLUSTER_SERVED_H
 #define MVPROXY_CLUSTER_SERVED_H
 
+#include "base/list.h"
 #include "cluster/served_documents.h"
 #include "kube/schema_index.h"
 
@@ -83,6 +84,9 @@ void served_complete(struct served *s, struct served_documents *const d[SERVED_H
                      uint64_t generation);
 struct served *served_ref(struct served *s);
 void served_unref(struct served *s);
+/* The same, but what nobody else holds is only put on the list: freeing one may take milliseconds. */
+void served_bury(struct served *s, struct list *dead);
+bool served_free_next(struct list *dead); /* false: there was none left */
 
 uint64_t served_generation(const struct served *s);
 bool served_peers_enabled(const struct served *s);
@@ -103,8 +107,7 @@ enum disco_answer served_local(const struct served *s, const struct gvr *gvr, st
 /* Same for one peer; DISCO_NO_RESOURCE while its discovery is unknown. */
 enum disco_answer served_by_peer(const struct served *s, size_t peer, const struct gvr *gvr, struct slice subresource,
                                  struct slice verb);
-/* Whether live servers have different schemas for this group/version. False for excluded ones: they are not
- * kube-apiserver's own. */
+/* Whether live servers have different schemas for it; false for excluded ones, which are not kube-apiserver's. */
 bool served_skewed(const struct served *s, struct slice group, struct slice version);
 /* The hash of a server's schema (0: the local one, i: peer i - 1); empty if none is known. */
 struct slice served_schema(const struct served *s, size_t server, struct slice group, struct slice version);
@@ -114,13 +117,11 @@ const struct schema_index *const *served_distinct_schemas(const struct served *s
 bool served_says_same(const struct served *a, const struct served *b);
 const struct schema_index *served_local_schemas(const struct served *s); /* NULL: not known */
 uint64_t served_local_release(const struct served *s);
-/* Whether requests for it never go to a peer, since it is a CRD's or an aggregated API server's (exclusions.h; row 7 of
- * the routing table). */
+/* A CRD's or an aggregated API server's: requests for it never go to a peer (row 7 of the routing table). */
 bool served_excluded(const struct served *s, struct slice group, struct slice version);
 /* Whether another program answers for it, by way of every kube-apiserver. */
 bool served_aggregated(const struct served *s, struct slice group, struct slice version);
-/* As of the input. */
-bool served_peers_read(const struct served *s);
+bool served_peers_read(const struct served *s); /* as of the input, here and below */
 bool served_local_read(const struct served *s);
 bool served_pending(const struct served *s); /* some peer is, here and below */
 bool served_schemas_pending(const struct served *s);
@@ -142,8 +143,7 @@ const struct served_document *served_merged(const struct served *s, enum served_
 const struct served_document *served_merged_half(const struct served *s, enum served_half h, enum served_shape shape);
 /* The same, parsed. If all servers agree it is the local server's own document. */
 const struct disco_doc *served_merged_doc(const struct served *s, enum served_half half);
-/* The quoted ETag that the local server sent with its own v2 document; empty if unknown (a legacy server sends
- * none). */
+/* The quoted ETag of the local server's own v2 document; empty if unknown (a legacy server sends none). */
 struct slice served_local_etag(const struct served *s, enum served_half half);
 const struct disco *served_local_disco(const struct served *s);
 

@@ -16,7 +16,9 @@
 /* For the admin listener, the control socket, files, watches. */
 enum {
     SPARE_DESCRIPTORS = 320,
-    OUTDATED_SHARE = 4, /* what replaced snapshots may take, beside what clients hold: a quarter of that */
+    OUTDATED_SHARE =
+        4, /* what replaced snapshots may take, beside what clients hold: a quarter of that, and at most: */
+    MOST_OUTDATED = 128 << 20,
 };
 
 struct wire_networks {
@@ -279,6 +281,13 @@ static size_t client_memory(const struct config *c)
     return (size_t)machine_memory_for_clients(c->max_client_memory, machine_memory());
 }
 
+static size_t outdated_snapshots(const struct config *c)
+{
+    size_t share = client_memory(c) / OUTDATED_SHARE;
+
+    return share < MOST_OUTDATED ? share : MOST_OUTDATED;
+}
+
 void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out)
 {
     *out = (struct proxy_opts){
@@ -294,7 +303,7 @@ void wire_proxy(const struct config *c, const struct trust *t, struct origin *lo
         .request_timeout_ms = c->request_timeout,
         .discovery_authz_ttl_ms = c->discovery_authz_ttl,
         .max_in_flight_per_peer = c->max_requests_inflight_per_peer,
-        .max_outdated_bytes = client_memory(c) / OUTDATED_SHARE,
+        .max_outdated_bytes = outdated_snapshots(c),
         .goaway_chance = goaway_chance(c),
         .access_log = access_log(c),
         .newest = strcmp(c->skewed_resources, "newest") == 0,

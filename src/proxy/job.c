@@ -39,16 +39,14 @@ void job_set_state(struct job *j, enum job_state state)
 
 static void let_go_of_snapshot(struct job *j)
 {
-    served_unref(j->served);
-    if (list_linked(&j->holder))
-        list_remove(&j->proxy->holders, &j->holder);
+    holders_drop(&j->proxy->holders, &j->holder, j->served);
 }
 
 void job_take_snapshot(struct job *j)
 {
-    let_go_of_snapshot(j);
-    j->served = served_ref(cluster_served(j->proxy->cluster));
-    list_push_back(&j->proxy->holders, &j->holder);
+    if (j->served != NULL)
+        let_go_of_snapshot(j);
+    j->served = holders_take(&j->proxy->holders, &j->holder, cluster_served(j->proxy->cluster));
 }
 
 void job_waited(struct job *j)

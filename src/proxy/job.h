@@ -16,6 +16,7 @@
 #include "proxy/audit.h"
 #include "proxy/authn.h"
 #include "proxy/authz_cache.h"
+#include "proxy/holders.h"
 #include "proxy/insight.h"
 #include "proxy/proxy_config.h"
 #include "proxy/request_metrics.h"
@@ -44,7 +45,7 @@ struct job {
     struct served *served; /* never NULL */
     struct exchange *x;
     enum job_state state;
-    struct list_node under_way, holder; /* in the proxy's lists; the second unless `served` is proxy->nobody */
+    struct list_node under_way, holder; /* in the proxy's list; in its holders, unless `served` is proxy->nobody */
     struct list_node node;              /* in proxy->long_running while it is one */
 
     struct reqinfo info;
@@ -103,15 +104,15 @@ struct proxy {
     struct insight *insight;
     struct served *nobody; /* a snapshot without servers */
     struct proxy_config *config;
-    void (*act)(struct job *j);     /* decides where a job goes and sends it there; for decide.c, below that code */
-    struct list under_way, holders; /* of struct job, the oldest, or those of the oldest snapshots, first */
-    struct list long_running;       /* of struct job */
-    struct list tunnels;            /* of struct upgrade, oldest first */
-    struct work_queue work;         /* of jobs */
+    void (*act)(struct job *j); /* decides where a job goes and sends it there; for decide.c, below that code */
+    struct list under_way;      /* of struct job, the oldest first */
+    struct list long_running;   /* of struct job */
+    struct holders holders;     /* of struct job */
+    struct list tunnels;        /* of struct upgrade, oldest first */
+    struct work_queue work;     /* of jobs */
     struct traffic traffic;
-    char *hsts;                /* Strict-Transport-Security of the local server; NULL: none, or not known yet */
-    uint64_t dice, generation; /* the second: of the snapshot of the last request that came */
-    struct loop_deferred trim; /* snapshots.c */
+    char *hsts; /* Strict-Transport-Security of the local server; NULL: none, or not known yet */
+    uint64_t dice;
     bool stopping;
 };
 
@@ -132,7 +133,7 @@ void job_refuse(struct job *j, unsigned status, const char *message);
 /* 503 because the local server cannot serve anybody now. A client's connection ends with it, as it would without
  * mvproxy, so that a balancer of connections can choose another node. A peer's does not: it wants this very server. */
 void job_refuse_unserved(struct job *j, const char *message);
-/* The message for a failure of the local server, with its node's name, since the client may get it through a peer. */
+/* The message for its failure, with its node's name, since the client may get it through a peer. */
 const char *job_local_failed_text(const struct job *j);
 /* 508 because the configured local server leads back to a proxy. A peer gets 503, so that it asks another server. */
 void job_refuse_loop(struct job *j);
@@ -140,10 +141,9 @@ void job_finish(struct job *j, const struct http_head *trailers);
 void job_abort(struct job *j, const char *reason);
 void job_release(struct job *j, const char *reason); /* the exchange is over already: client gone, or a tunnel */
 void job_take_snapshot(struct job *j);               /* the current one, and lets go of another */
-void job_waited(struct job *j);         /* the poll that it waited for is over: takes the current snapshot */
-uint64_t job_throw_dice(struct job *j); /* a random number, but predictable: not for secrets */
-/* The answer has begun, so there can be no retry: frees the request's fields. */
-void job_forget_request(struct job *j);
+void job_waited(struct job *j);          /* the poll that it waited for is over: takes the current snapshot */
+uint64_t job_throw_dice(struct job *j);  /* a random number, but predictable: not for secrets */
+void job_forget_request(struct job *j);  /* its fields: the answer has begun, so there can be no retry */
 void job_forget_snapshot(struct job *j); /* nor is it decided on again: keeps the peer's names, else proxy->nobody */
 void job_drop_back(struct job *j);       /* cancels a request to a server, if one is under way */
 

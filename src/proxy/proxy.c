@@ -301,10 +301,10 @@ struct proxy *proxy_new(struct loop *l, struct back *b, struct cluster *c, struc
     p->audit = audit_new(l, m);
     p->dice = random_u64();
     list_init(&p->under_way);
-    list_init(&p->holders);
     list_init(&p->long_running);
     list_init(&p->tunnels);
     work_queue_init(&p->work, l);
+    holders_init(&p->holders, &p->work);
     p->authz = authz_cache_new(PROXY_AUTHZ_VERDICTS);
     p->config = proxy_config_new(o);
     p->nobody = served_new(&(struct served_input){.local_id = ""});
@@ -375,8 +375,9 @@ size_t proxy_end_long_running(struct proxy *p, size_t n)
 void proxy_free(struct proxy *p)
 {
     (void)upgrade_end_oldest(p, SIZE_MAX);
-    loop_defer_cancel(p->loop, &p->trim);
+    loop_defer_cancel(p->loop, &p->holders.trim);
     work_queue_close(&p->work);
+    holders_close(&p->holders);
     authz_cache_free(p->authz);
     mem_free(p->hsts);
     request_metrics_free(p->request_metrics);

@@ -17,7 +17,7 @@ struct outdated {
 
 static struct job *oldest(const struct proxy *p)
 {
-    struct list_node *n = list_first(&p->holders);
+    struct list_node *n = list_first(&p->holders.of_old);
 
     return n == NULL ? NULL : list_entry(n, struct job, holder);
 }
@@ -25,10 +25,10 @@ static struct job *oldest(const struct proxy *p)
 /* The one that came after that of `j`, of those that are held; the current one if there is none. */
 static struct served *next_held(const struct proxy *p, const struct job *j, struct job **holder)
 {
-    struct list_node *n = list_next(&p->holders, &j->holder);
+    struct list_node *n = list_next(&p->holders.of_old, &j->holder);
 
     while (n != NULL && list_entry(n, struct job, holder)->served == j->served)
-        n = list_next(&p->holders, n);
+        n = list_next(&p->holders.of_old, n);
     *holder = n == NULL ? NULL : list_entry(n, struct job, holder);
     return n == NULL ? cluster_served(p->cluster) : (*holder)->served;
 }
@@ -47,6 +47,48 @@ static struct outdated measure(const struct proxy *p)
     return sum;
 }
 
+static const struct served_peer *find(const struct served *s, const char *id)
+{
+    for (size_t i = 0; i < served_n_peers(s); i++)
+        if (strcmp(served_peer_at(s, i)->id, id) == 0)
+            return served_peer_at(s, i);
+    return NULL;
+}
+
+/* Of the candidates those that are still there; who was tried keeps his place before the others. */
+static void keep_candidates(struct job *j, const struct served *now)
+{
+    struct route *r = &j->route;
+    size_t n = 0, tried = 0;
+
+    for (size_t i = 0; i < r->n_candidates; i++) {
+        const struct served_peer *p = find(now, served_peer_at(j->served, r->candidates[i])->id);
+
+        if (p == NULL)
+            continue;
+        tried += i < j->next_candidate;
+        r->candidates[n++] = (uint16_t)(p - served_peer_at(now, 0));
+    }
+    r->n_candidates = n;
+    j->next_candidate = tried;
+}
+
+/* Who waits for a server's answer goes on with what is known now: by that it will be judged, and asked of others.
+ * False: the server is not known any more. */
+static bool goes_on(struct job *j)
+{
+    const struct served *now = cluster_served(j->proxy->cluster);
+    const struct served_peer *peer = j->peer == NULL ? NULL : find(now, j->peer->id);
+
+    if (j->state != JOB_FORWARDING || j->judging != NULL || (j->peer != NULL && peer == NULL))
+        return false;
+    keep_candidates(j, now);
+    j->peer = peer;
+    j->summary.peer = peer == NULL ? NULL : peer->host;
+    job_take_snapshot(j);
+    return true;
+}
+
 static void end(struct job *j)
 {
     bool begun = j->state == JOB_SERVING || j->state == JOB_RELAYING;
@@ -57,14 +99,16 @@ static void end(struct job *j)
         job_refuse(j, j->state == JOB_FORWARDING ? 504 : 503, STATUS_OUTDATED);
 }
 
-/* False: there are more, who have to wait. */
+/* False: there are more, who have to wait. Those who go on are cheap, and the last in the list. */
 static bool end_holders(struct proxy *p, const struct served *s, size_t *ended)
 {
     for (struct job *j = oldest(p); j != NULL && j->served == s; j = oldest(p)) {
         if (*ended == ENDED_A_TURN)
             return false;
-        end(j);
-        ++*ended;
+        if (!goes_on(j)) {
+            end(j);
+            ++*ended;
+        }
     }
     return true;
 }
@@ -86,16 +130,15 @@ static void trim(void *arg)
 
     while (done && now.n > 1 && is_too_much(p, now)) {
         struct job *j = oldest(p), *next;
-        struct served *s = served_ref(j->served);
+        const struct served *s = j->served; /* whoever drops it last does not free it in this turn (holders.h) */
         size_t bytes = served_bytes_besides(s, next_held(p, j, &next));
 
         done = end_holders(p, s, &ended);
-        served_unref(s);
         now.n--;
         now.bytes -= bytes;
     }
     if (!done)
-        loop_defer(p->loop, &p->trim, trim, p);
+        loop_defer(p->loop, &p->holders.trim, trim, p);
     if (ended > 0)
         log_warning("Requests ended: discovery changed too often since they came", LU("requests", ended),
                     LU("snapshots", before.n), LU("bytes", before.bytes));
@@ -105,8 +148,8 @@ void snapshots_look(struct proxy *p)
 {
     uint64_t generation = served_generation(cluster_served(p->cluster));
 
-    if (generation == p->generation)
+    if (generation == p->holders.generation)
         return;
-    p->generation = generation;
-    loop_defer(p->loop, &p->trim, trim, p);
+    p->holders.generation = generation;
+    loop_defer(p->loop, &p->holders.trim, trim, p);
 }

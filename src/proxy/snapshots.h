@@ -2,8 +2,8 @@
 /*
  * A request holds the snapshot by which it was decided until its answer begins, and a document of ours until it is
  * sent. While the API servers' discovery changes again and again, those that clients, or servers, take their time with
- * hold one snapshot each: megabytes that no client's budget counts. What the replaced ones take together is bounded
- * here: beyond it the requests that hold the oldest are ended.
+ * hold one snapshot each. What the replaced ones take together is bounded here. Beyond it those who hold the oldest and
+ * wait for a server's answer go on with the current one; the others are ended.
  */
 #ifndef MVPROXY_PROXY_SNAPSHOTS_H
 #define MVPROXY_PROXY_SNAPSHOTS_H

@@ -217,22 +217,24 @@ static void proxy(void)
     struct config *c =
         configured("request-timeout: 7s\ndiscovery-authz-ttl: 8s\nmax-requests-inflight-per-peer: 9\n"
                    "goaway-chance: 0.01\nskewed-resources: newest\nlegacy-discovery: off\naccess-log: [slow=2s]\n"
-                   "access-log-sample: 5\naccess-log-user: true\n");
+                   "access-log-sample: 5\naccess-log-user: true\nmax-client-memory: 8388608\n");
     struct trust trust = {.local_cert = NULL};
     struct proxy_opts o;
 
     wire_proxy(c, &trust, NULL, &o);
     ok(!o.can_assert && o.newest && !o.legacy_discovery, "switches");
     ok(o.request_timeout_ms == 7000 && o.discovery_authz_ttl_ms == 8000 && o.max_in_flight_per_peer == 9, "numbers");
+    is_u64(o.max_outdated_bytes, 2 << 20, "a quarter of max-client-memory");
     is_double(o.goaway_chance, 0.01, "goaway-chance");
     ok(o.access_log.slow_ms == 2000 && o.access_log.sample == 5 && o.access_log.user && !o.access_log.all,
        "access log");
     config_free(c);
-    c = configured("");
+    c = configured("max-client-memory: 1073741824\n");
     trust.local_cert = (struct tls_ctx *)(void *)c; /* it is there, more is not asked */
     wire_proxy(c, &trust, NULL, &o);
     ok(o.can_assert && !o.newest && o.legacy_discovery, "by default");
     is_double(o.goaway_chance, 0, "no goaway");
+    is_u64(o.max_outdated_bytes, 128 << 20, "but not more than so much");
     config_free(c);
 }
 

@@ -77,33 +77,81 @@ static void goes_when_the_answer_begins(void)
     }
 }
 
-/* Who waits for a server's answer holds what he was decided by: the oldest go once that is too much, but never who
- * holds what was replaced last. */
+#define FINE "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+/* Until what the first request was decided by is the oldest of three: each of the others holds one. */
+static void age(struct world *w)
+{
+    for (size_t i = 0; i < 3; i++) {
+        change(w);
+        (void)ask(w, GET("/version", ""));
+        world_settle(w);
+    }
+}
+
+/* Who waits for a server's answer goes on with what is known now, and is answered. */
 static void those_who_wait(void)
 {
-    struct side *c[4];
+    struct quota quota;
+    struct side *c;
     struct world w;
 
+    quota_init(&quota, NULL, 0);
     world_init(&w, 1);
     w.opts.max_outdated_bytes = 1;
-    change(&w);
+    w.local_schemas = INDEX("1");
+    w.schemas_quota = &quota;
     world_start(&w);
-    for (size_t i = 0; i < 3; i++) {
-        c[i] = ask(&w, GET(PODS, ""));
-        ok(has(conn(&w.local, i), "\r\n\r\n"), "request %zu waits for the server", i);
-        world_settle(&w);
-        ok(c[i]->n_got == 0 && (i == 0 || c[i - 1]->n_got == 0), "and so does the one before it");
-        change(&w);
-    }
-    ok(has(c[0], "HTTP/1.1 504 ") && has(c[0], "changed too often"), "the first is ended by the time of the third");
-    c[3] = ask(&w, GET(PODS, ""));
-    ok(has(c[1], "HTTP/1.1 504 "), "the second by that of the fourth");
-    say(conn(&w.local, 2), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-    ok(has(c[2], "\r\n\r\nok"), "the third has what was replaced last: it is answered");
-    ok(has(conn(&w.local, 3), "\r\n\r\n"), "the fourth is under way");
-    say(conn(&w.local, 3), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
-    ok(has(c[3], "\r\n\r\nok"), "and answered");
+    c = ask(&w, GET(PODS, ""));
+    ok(has(conn(&w.local, 0), "\r\n\r\n") && quota.held > 0, "a request waits");
+    w.schemas_quota = NULL;
+    change(&w);
+    world_settle(&w);
+    ok(quota.held > 0, "by what it was decided by is kept while that is the only old one");
+    age(&w);
+    ok(until(&w, quota.held == 0), "and goes when there are others");
+    ok(c->n_got == 0, "the request waits on");
+    say(conn(&w.local, 0), FINE);
+    ok(has(c, "\r\n\r\nok"), "and is answered");
     world_close(&w);
+}
+
+/* The peers that are left are where they were not before; who is not left takes his requests with him. */
+static void those_who_wait_for_peers(void)
+{
+    for (size_t gone = 0; gone <= 2; gone++) {
+        struct side *c, *first;
+        struct world w;
+        size_t asked;
+
+        world_init(&w, 2);
+        w.opts.max_outdated_bytes = 1;
+        world_start(&w);
+        c = ask(&w, GET(JOBS, ""));
+        (void)until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0);
+        asked = w.peers[1].n_conns;
+        first = conn(&w.peers[asked], 0);
+        ok(has(first, "\r\n\r\n"), "a request waits for peer %zu", asked);
+        if (gone == 2 || (gone == 1 && asked == 0)) /* the last ones */
+            w.n_peers = gone == 2 ? 0 : 1;
+        age(&w);
+        if (gone == 2) {
+            ok(has(c, "HTTP/1.1 504 ") && has(c, "changed too often"), "nobody is left: it is ended");
+        } else {
+            ok(c->n_got == 0, "it waits on");
+            w.peers[asked].refuse = true;
+            hang_up(first, STREAM_CLOSE_NOW);
+            if (w.n_peers == 2) {
+                ok(has(conn(&w.peers[1 - asked], 0), "\r\n\r\n"), "when that fails the other one is asked");
+                say(conn(&w.peers[1 - asked], 0), FINE);
+                ok(has(c, "\r\n\r\nok"), "which answers");
+            } else {
+                ok(has(c, "HTTP/1.1 503 "), "when that fails there is nobody else");
+            }
+        }
+        w.n_peers = 2;
+        world_close(&w);
+    }
 }
 
 static char *long_document(void)
@@ -163,6 +211,7 @@ int main(void)
 {
     goes_when_the_answer_begins();
     those_who_wait();
+    those_who_wait_for_peers();
     those_who_read();
     return tap_end();
 }
