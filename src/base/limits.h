@@ -6,8 +6,8 @@
 enum {
     /* HTTP heads; kube-apiserver accepts 1 MiB of request header (reference: http.Server.MaxHeaderBytes). */
     LIMIT_HEAD_BYTES = 1 << 20,
-    LIMIT_HEAD_FIELDS = 256,
-    LIMIT_HOP_FIELDS = 512, /* from another mvproxy: so many of a client, 64 groups and what else an mvproxy adds */
+    LIMIT_HEAD_FIELDS = 1024, /* kube-apiserver counts none; a front proxy sends one for each of a user's groups */
+    LIMIT_HOP_FIELDS = 1280,  /* from another mvproxy: so many of a client, 64 groups and what else an mvproxy adds */
     LIMIT_CONNECTION_OPTIONS = 16,   /* in all Connection fields of a head; each may be compared with every field */
     LIMIT_FORWARDED_BYTES = 4 << 10, /* of the addresses that proxies have added */
     LIMIT_TARGET_BYTES = 64 << 10,

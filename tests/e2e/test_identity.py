@@ -168,7 +168,7 @@ def test_forgeries(world):
                               "%s: %s of %s arrived with %s" % (user, name, forged, values))
 
 
-MOST = 256  # fields of a head, docs/limits.md
+MOST = 1024  # fields of a head, docs/limits.md
 
 
 def test_many_fields(world):

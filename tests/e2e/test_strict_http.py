@@ -178,7 +178,7 @@ def chunks():
         "trailer with leading space": "0\r\n X: y\r\n\r\n", "folded trailer": "0\r\nX: y\r\n z\r\n\r\n", "trailer with NUL": "0\r\nX: \0\r\n\r\n",
         "trailer with bare LF": "0\r\nX: y\nZ: w\r\n\r\n", "trailer with bare CR": "0\r\nX: y\rZ\r\n\r\n", "trailer without name": "0\r\n: y\r\n\r\n",
         "a request as trailer": "0\r\n" + HIDDEN.decode(), "trailers beyond 16 KiB": "0\r\nX: %s\r\n\r\n" % ("y" * 17000),
-        "three hundred trailers": "0\r\n" + "X: y\r\n" * 300 + "\r\n",
+        "eleven hundred trailers": "0\r\n" + "X: y\r\n" * 1100 + "\r\n",
     }.items():
         post("last chunk: " + name, TE, b"5\r\nhello\r\n" + tail.encode() + HIDDEN, BODY)
     post("a size without end", TE, "5", WAIT)
@@ -333,7 +333,7 @@ def limits():
     get("a field of 1.1 million bytes", "X: %s\r\n" % ("y" * 1100000), 431)
     get("a name of 1.1 million bytes", "%s: y\r\n" % ("X" * 1100000), 431)
     get("250 fields", "X: y\r\n" * 250, (OK, 431))
-    get("257 fields", "X: y\r\n" * 257, 431)
+    get("1025 fields", "X: y\r\n" * 1025, 431)
     get("10,000 fields", "X: y\r\n" * 10000, 431)
     get("100,000 fields without end", "X: y\r\n" * 100000 + "X", 431)
     get("16 Connection options", "Connection: keep-alive%s\r\n" % (",X" * 15), OK)

@@ -89,10 +89,10 @@ static size_t lines_of(struct slice text)
     return n;
 }
 
-/* What a client may send at most, and what the proxy adds: user, groups, extras, marks, X-Forwarded-For. */
+/* As many as fit into what goes over HTTP/2: a client's, and what the proxy adds. */
 static void many_fields(void)
 {
-    static const size_t ours[] = {0, 1, 2, 3, 12, 100};
+    static const size_t numbers[] = {1, 16, 17, 256, 257, 400};
     static struct h2_kit k;
     struct http_head small;
     struct h2_conn *s;
@@ -100,23 +100,22 @@ static void many_fields(void)
     struct call c;
 
     h2_open(&k);
-    for (size_t i = 0; i < ROWS(ours); i++) {
+    for (size_t i = 0; i < ROWS(numbers); i++) {
         h2_call_init(&c, &k, "/x?watch=1", NULL);
         small = c.head;
-        if (!http_head_init(&c.head, c.arena, LIMIT_HEAD_FIELDS + ours[i]))
+        if (!http_head_init(&c.head, c.arena, numbers[i]))
             tap_bail("no memory");
         c.head.method = small.method;
         c.head.method_id = small.method_id;
         c.head.target = small.target;
-        while (c.head.n_fields < LIMIT_HEAD_FIELDS + ours[i])
+        while (c.head.n_fields < numbers[i])
             if (!http_head_add(&c.head, c.arena, c.head.n_fields == 0 ? SLICE_LIT("Host") : SLICE_LIT("X-Group"),
                                SLICE_LIT("h")))
                 tap_bail("no memory");
         call_send(&c);
         s = h2_conn(&k, 0);
         a = h2_asked(s, i);
-        is_u64(lines_of(buf_slice(&a->head)), 4 + LIMIT_HEAD_FIELDS + ours[i] - 1,
-               "%zu fields more than a client may send arrive", ours[i]);
+        is_u64(lines_of(buf_slice(&a->head)), 4 + numbers[i] - 1, "%zu fields arrive", numbers[i]);
         h2_headers(s, a->id, ":status: 204\n", true);
         ok(call_is(&c, "head(204) end"), "and are answered");
         call_free(&c);

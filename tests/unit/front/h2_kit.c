@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/limits.h"
 #include "lib/tap.h"
 
 enum { TEXT_BYTES = 64 << 10, PIECE = 16 << 10 };
@@ -409,7 +410,7 @@ static nghttp2_nv nv_of(struct slice n, struct slice v)
 struct req *kit_ask(struct kit *k, const char *method, const char *path, const char *authority, const char *fields,
                     uint64_t upload)
 {
-    static nghttp2_nv nva[600];
+    static nghttp2_nv nva[LIMIT_HOP_FIELDS + 8];
     size_t n = 0;
     struct slice rest = slice_str(fields), line;
     struct req *r = &k->req[k->n_req++];
@@ -430,7 +431,7 @@ struct req *kit_ask(struct kit *k, const char *method, const char *path, const c
     }
     if (authority != NULL)
         nva[n++] = nv_of(SLICE_LIT(":authority"), slice_str(authority));
-    while (n < 600 && rest.n > 0 && slice_split(&rest, '\n', &line) && line.n > 0) {
+    while (n < sizeof(nva) / sizeof(*nva) && rest.n > 0 && slice_split(&rest, '\n', &line) && line.n > 0) {
         size_t colon = slice_index(line, ':');
 
         nva[n++] = nv_of(slice_of(line.p, colon), slice_from(line, colon + 2));

@@ -279,7 +279,7 @@ static void test_h2_cookie(struct kit *k)
 
 static struct req *ask_with_fields(struct kit *k, unsigned n, uint64_t upload)
 {
-    static char fields[600 * 8];
+    static char fields[(LIMIT_HOP_FIELDS + 1) * 8];
     size_t at = 0;
 
     for (unsigned i = 0; i < n; i++)
