@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of an HTTP/2 connection whose client takes the rest slowly: each event that can come second. */
+/* HTTP/2 clients that take their answers slowly, and the end of such a connection: each event that can come second. */
 #include "unit/front/h2_kit.h"
 
 #include <unistd.h>
@@ -200,6 +200,47 @@ static void test_unread_error(struct kit *k)
     ok(world_empty(&k->w), "over");
 }
 
+static void take_some(struct kit *k, int32_t id)
+{
+    enum { SOME = 10 };
+
+    nghttp2_submit_window_update(k->session, NGHTTP2_FLAG_NONE, 0, SOME);
+    nghttp2_submit_window_update(k->session, NGHTTP2_FLAG_NONE, id, SOME);
+    kit_flush(k);
+    kit_settle(k);
+}
+
+/* The rest of the answer waits all the time: what tells that its client reads is that it becomes less. */
+static void test_taken_slowly(struct kit *k)
+{
+    struct held *h = &k->held[0];
+    uint64_t given, first;
+    struct req *r;
+
+    k->w.opts.body_timeout_ms = 20;
+    front_update(k->w.front, &k->w.opts);
+    kit_connect(k, false, true);
+    clock_fake(clock_us(), clock_wall_us());
+    r = kit_get(k, "/x");
+    kit_held(k, 1);
+    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    given = kit_pump(h, 0, KIT_LARGE);
+    kit_settle(k);
+    kit_pump(h, given, KIT_LARGE); /* more than its first window */
+    first = r->body_bytes;
+    for (int i = 0; i < 6 && h->gone == 0; i++) {
+        kit_later(k, 15);
+        take_some(k, r->id);
+    }
+    is_int(h->gone, 0, "an answer of which some is taken now and then goes on");
+    ok(r->body_bytes > first, "and arrives");
+    for (int i = 0; i < 20 && h->gone == 0; i++)
+        kit_later(k, 15);
+    ok(kit_has(&h->told, "gone(client takes nothing of the answer)"), "until none is taken any more");
+    clock_real();
+    ok(kit_closed(k, r) && r->code == NGHTTP2_CANCEL, "the client is told");
+}
+
 static bool one_is_left(void *arg)
 {
     return front_connections(((struct kit *)arg)->w.front) == 1;
@@ -238,6 +279,7 @@ static const struct kit_story stories[] = {
     {"a watch that is read", test_read_watch},
     {"an end that is not read", test_unread_goaway},
     {"an error that is not read", test_unread_error},
+    {"taken slowly", test_taken_slowly},
     {"drain in a body", test_drain_in_body},
     {"leaves when the timer is due", test_leaves_when_timer_is_due},
 };

@@ -134,6 +134,44 @@ static void test_h1_limit_comes_down(struct world *w)
     client_close(&greedy, STREAM_CLOSE_NOW);
 }
 
+static void on_tunnel(struct stream *s, enum stream_event ev, void *arg)
+{
+    (void)s;
+    if (ev == STREAM_FAILED)
+        *(bool *)arg = true;
+}
+
+/*
+ * A tunnel that its front leaves to others is uncounted, so that it ends for nobody's memory: the look at who holds
+ * what is due in the very turn at whose end the front goes, and what the upgrade has left is still held then.
+ */
+static void test_h1_disowned(struct world *w)
+{
+    struct stream *tunnel;
+    bool failed = false;
+    struct client c;
+
+    world_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    ok(world_handled(w, 1), "an upgrade");
+    world_pass(w, 2000); /* who has moved just now is spared anyway */
+    tunnel = exchange_upgrade(w->x, head_of(w, 101, "Upgrade", "websocket"));
+    stream_set_owner(tunnel, on_tunnel, &failed);
+    w->opts.max_memory = 1;
+    front_update(w->front, &w->opts);
+    ok(front_memory(w->front) > 1, "a tunnel, and more is held than may be");
+    front_free(w->front);
+    w->front = NULL;
+    ok(client_has(&c, "HTTP/1.1 101 "), "outlives its front");
+    world_settle(w);
+    ok(!failed, "unharmed");
+    clock_real();
+    stream_close(tunnel, STREAM_CLOSE_NOW);
+    client_close(&c, STREAM_CLOSE_NOW);
+    world_settle(w);
+}
+
 /* ---- HTTP/2 ---- */
 
 /* The first exchange of the connection holds that much. */
@@ -329,6 +367,7 @@ static void test_fields(struct kit *k)
 static const struct world_story h1_stories[] = {
     {"memory is short", test_h1_short},
     {"the limit comes down", test_h1_limit_comes_down},
+    {"disowned", test_h1_disowned},
 };
 
 static const struct kit_story h2_stories[] = {

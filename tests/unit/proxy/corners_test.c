@@ -4,6 +4,7 @@
 
 #include "back/back.h"
 #include "base/log.h"
+#include "kube/status.h"
 #include "net/loop.h"
 #include "net/tls_ctx.h"
 #include "proxy/traffic.h"
@@ -15,6 +16,7 @@
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: k\r\n\r\n"
 #define APIS(token) "GET /apis HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer " token "\r\nAccept: " V2 "\r\n\r\n"
 #define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+#define BEGUN "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok"
 #define NOT_MODIFIED "HTTP/1.1 304 Not Modified\r\nETag: \"L\"\r\n\r\n"
 #define STATUS_401(length, message)                                                                                    \
     "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: " length                           \
@@ -410,6 +412,32 @@ static void access_log(bool user)
     world_close(&w);
 }
 
+/* Why there was no answer, or no whole one. */
+static void access_log_end(const char *request, const char *said, bool client_leaves, const char *want)
+{
+    struct world w;
+    struct side *c;
+    FILE *log;
+
+    world_init(&w, 1);
+    w.opts.access_log.all = w.peers[0].refuse = true;
+    world_start(&w);
+    log = begin_log();
+    c = client(&w);
+    say(c, request);
+    if (said != NULL) {
+        (void)has(conn(&w.local, 0), "\r\n\r\n");
+        say(conn(&w.local, 0), said);
+    }
+    ok(has(c, "\r\n\r\n"), "a head");
+    hang_up(client_leaves ? c : conn(&w.local, 0), STREAM_CLOSE_NOW);
+    (void)until(&w, world_metric(&w, "mvproxy_front_requests_in_flight", NULL) == 0);
+    end_log(log);
+    ok(strstr(logged, want) != NULL, "%s in %s", want, logged);
+    free(logged);
+    world_close(&w);
+}
+
 /* Sent back to a peer's mvproxy, which asks whom else it knows: by what it was asked for. */
 static void sent_back(const char *target, const char *route)
 {
@@ -529,6 +557,9 @@ int main(void)
     strict_transport();
     access_log(true);
     access_log(false);
+    access_log_end(GET(JOBS), NULL, true, " end=\"" STATUS_PROXY_FAILED "\"");
+    access_log_end(GET(PODS), BEGUN, false, " end=\"server broke off its response\"");
+    access_log_end(GET(PODS), BEGUN, true, " end=\"client gone\"");
     sent_back(PODS, " route=\"rerouted\"");
     sent_back("/version", " route=\"non-resource\"");
     audited_unknown();

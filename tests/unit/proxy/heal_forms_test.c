@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Legacy discovery in the forms that clients accept. */
+/* Legacy discovery in the forms that clients accept, and the index of schemas in one that no API server has. */
 #include <stdio.h>
 
 #include "unit/proxy/world.h"
@@ -67,6 +67,36 @@ static void yaml_alone(void)
     }
 }
 
+/*
+ * With trailers it goes on as it came, if it may wait for the client at once. So may all that is held of an answer that
+ * does not say how long it is: exactly that much has not been let go before its end.
+ */
+static void held_with_trailers(void)
+{
+    enum { PIECES = 32 };
+    static char piece[64 << 10];
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.local_schemas = "{\"paths\":{}}";
+    w.peer_schemas = "{\"paths\":{\"apis/batch/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/batch/v1?hash=B\"}}}";
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET /openapi/v3 HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    memset(piece, ' ', sizeof(piece));
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n200000\r\n");
+    for (unsigned i = 0; i < PIECES; i++) {
+        say_bytes(conn(&w.local, 0), slice_of(piece, sizeof(piece)));
+        world_settle(&w);
+    }
+    ok(!got(c, "HTTP/1.1 "), "an index of 2 MiB, all of which is held");
+    say(conn(&w.local, 0), "\r\n0\r\nX-End: y\r\n\r\n");
+    ok(has(c, "X-End: y\r\n") && c->n_got > sizeof(piece) * PIECES, "keeps its trailers");
+    world_close(&w);
+}
+
 int main(void)
 {
     other_form("application/json", "\"name\":\"jobs\"");
@@ -75,5 +105,6 @@ int main(void)
     other_form("application/cbor", "HTTP/1.1 406 ");
     other_form("text/html", "HTTP/1.1 406 ");
     yaml_alone();
+    held_with_trailers();
     return tap_end();
 }
