@@ -66,7 +66,7 @@ struct slice credential_token(struct slice authorization)
     if (!credential_is_bearer(authorization))
         return SLICE_NONE;
     s = slice_from(s, sizeof("Bearer ") - 1);
-    return memchr(s.p, ' ', s.n) == NULL ? s : SLICE_NONE;
+    return slice_index(s, ' ') < s.n ? SLICE_NONE : s;
 }
 
 /* Only what is passed on as an upgrade is one to the server. */
