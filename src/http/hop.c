@@ -131,32 +131,50 @@ static bool can_be_named(const struct http_field *field)
     return field->id == HTTP_NAME_OTHER && !impersonates(field->name);
 }
 
-bool hop_is_hop_by_hop(const struct http_head *head, const struct http_field *field)
-{
-    return always_drops(field->id) || (can_be_named(field) && lists(head, HTTP_CONNECTION, field->name));
-}
+/* What Connection names, besides options that are no field: nearly always nothing, and then nobody compares names. */
+struct named {
+    struct slice at[LIMIT_CONNECTION_OPTIONS];
+    size_t n;
+    bool more; /* a head that h1_check.c has not seen */
+};
 
-/* Options that name no field: with only these (nearly always) nobody needs to compare names. */
-static bool names_fields(const struct http_head *head)
+static void find_named(const struct http_head *head, struct named *out)
 {
     struct elements e = {.head = head, .id = HTTP_CONNECTION};
     struct slice element;
 
-    while (next_element(&e, &element))
-        if (!slice_ieq(element, SLICE_LIT("close")) && !slice_ieq(element, SLICE_LIT("keep-alive")) &&
-            !slice_ieq(element, SLICE_LIT("upgrade")))
+    out->n = 0;
+    out->more = false;
+    while (next_element(&e, &element)) {
+        if (slice_ieq(element, SLICE_LIT("close")) || slice_ieq(element, SLICE_LIT("keep-alive")) ||
+            slice_ieq(element, SLICE_LIT("upgrade")))
+            continue;
+        if (out->n < LIMIT_CONNECTION_OPTIONS)
+            out->at[out->n++] = element;
+        else
+            out->more = true;
+    }
+}
+
+static bool is_named(const struct http_head *head, const struct http_field *f, const struct named *named)
+{
+    if (named->n == 0 || !can_be_named(f))
+        return false;
+    for (size_t i = 0; i < named->n; i++)
+        if (slice_ieq(named->at[i], f->name))
             return true;
-    return false;
+    return named->more && lists(head, HTTP_CONNECTION, f->name);
 }
 
 bool hop_copy(const struct http_head *from, struct http_head *to, struct arena *a)
 {
-    bool named = names_fields(from);
+    struct named named;
 
+    find_named(from, &named);
     for (size_t i = 0; i < from->n_fields; i++) {
         const struct http_field *f = &from->fields[i];
 
-        if (named ? hop_is_hop_by_hop(from, f) : always_drops(f->id))
+        if (always_drops(f->id) || is_named(from, f, &named))
             continue;
         if (!(f->id == HTTP_NAME_OTHER ? http_head_add_field(to, a, f) : http_head_add_id(to, a, f->id, f->value)))
             return false;

@@ -17,8 +17,6 @@
 MEM_CHECK bool hop_copy(const struct http_head *from, struct http_head *to, struct arena *a);
 /* How many fields say as whom the request is to be carried out (Impersonate-*): they never end here. */
 unsigned hop_impersonations(const struct http_head *head);
-/* Would hop_copy() drop this field of that head? */
-bool hop_is_hop_by_hop(const struct http_head *head, const struct http_field *field);
 /* Does any Connection field list this option (case-insensitive)? */
 bool hop_connection_has(const struct http_head *head, struct slice option);
 /* HTTP/1.1 with Connection: upgrade and an Upgrade field of protocols other than HTTP and TLS (RFC 9110 7.8 lets us
