@@ -293,7 +293,7 @@ void readiness_set_origin(struct readiness *r, struct origin *o)
     loop_defer_cancel(r->loop, &r->giving_up);
     doubt(r);
     r->bad_looks = 0;
-    r->asked = r->served = r->slow = false;
+    r->asked = r->served = r->slow = r->was_good = false;
     r->origin = o == NULL ? NULL : origin_ref(o);
     origin_unref(old);
     if (o == NULL) {
