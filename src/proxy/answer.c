@@ -108,7 +108,8 @@ static bool is_outdated(const struct job *j)
 {
     const struct served *now = cluster_served(j->proxy->cluster);
 
-    return answer_is_of_nobodys(j) && !j->decided_anew && now != j->served && !route_nobody_else(now, &j->info);
+    return answer_is_of_nobodys(j) && !j->decided_anew && (now != j->served || j->moved) &&
+           !route_nobody_else(now, &j->info);
 }
 
 /* What the local server says after another look at what it serves, if there could be one. */

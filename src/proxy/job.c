@@ -125,6 +125,7 @@ void job_forget_snapshot(struct job *j)
         *names = (struct served_peer){.id = id.p, .host = host.p};
         j->summary.peer = names->host;
     }
+    j->judge = j->judge == NULL ? NULL : names;
     j->peer = names;
     j->summary.custom = is_custom(j);
     let_go_of_snapshot(j);

@@ -68,10 +68,10 @@ struct job {
     bool body_started, body_ended;   /* the target may have received a byte of the client's body; that is complete */
     bool keeps_body;                 /* all of the body so far is in `kept`, to be sent to another server */
     struct buf kept;                 /* initialized with the first byte of the body */
-    bool maybe_done;              /* a server may have executed it: neither client nor peer is told to send it again */
-    struct held *held;            /* a response that is held back until it is known whether it is a denial (held.h) */
-    bool refreshed, decided_anew; /* local discovery was polled for it, once; by a later snapshot than when it came */
-    bool looked_again, unread;    /* the local server denied what its discovery lists; that could not be read since */
+    bool maybe_done;   /* a server may have executed it: neither client nor peer is told to send it again */
+    struct held *held; /* a response that is held back until it is known whether it is a denial (held.h) */
+    bool refreshed, decided_anew, moved; /* local discovery was polled, once; by a later snapshot; snapshots.c */
+    bool looked_again, unread; /* the local server denied what its discovery lists; that could not be read since */
 
     /* serving a document */
     struct slice document;

@@ -7,8 +7,8 @@
 #include "proxy/job.h"
 
 enum {
-    MOST_OUTDATED = 4096, /* snapshots: small ones take time to go through, if not memory */
-    ENDED_A_TURN = 100,   /* requests */
+    MOST_OUTDATED = 256, /* snapshots: small ones have names to keep, and take time to go through */
+    ENDED_A_TURN = 100,  /* requests */
 };
 
 struct outdated {
@@ -55,7 +55,8 @@ static const struct served_peer *find(const struct served *s, const char *id)
     return NULL;
 }
 
-/* Of the candidates those that are still there; who was tried keeps his place before the others. */
+/* Of the candidates those that are still there and have an address; who was tried keeps his place before the others.
+ * Who is gone may have been one that denied: none may count as denied that was not asked. */
 static void keep_candidates(struct job *j, const struct served *now)
 {
     struct route *r = &j->route;
@@ -64,8 +65,10 @@ static void keep_candidates(struct job *j, const struct served *now)
     for (size_t i = 0; i < r->n_candidates; i++) {
         const struct served_peer *p = find(now, served_peer_at(j->served, r->candidates[i])->id);
 
-        if (p == NULL)
+        if (p == NULL || p->origin == NULL) {
+            j->denied -= i < j->next_candidate && j->denied > 0;
             continue;
+        }
         tried += i < j->next_candidate;
         r->candidates[n++] = (uint16_t)(p - served_peer_at(now, 0));
     }
@@ -80,11 +83,18 @@ static bool goes_on(struct job *j)
     const struct served *now = cluster_served(j->proxy->cluster);
     const struct served_peer *peer = j->peer == NULL ? NULL : find(now, j->peer->id);
 
-    if (j->state != JOB_FORWARDING || j->judging != NULL || (j->peer != NULL && peer == NULL))
+    if (j->state == JOB_DECIDING && j->waiter != NULL) {
+        j->judge = NULL;
+        job_take_snapshot(j); /* as it would when it has waited */
+        return true;
+    }
+    if (j->state != JOB_FORWARDING || (j->peer != NULL && peer == NULL))
         return false;
     keep_candidates(j, now);
     j->peer = peer;
+    j->judge = NULL;
     j->summary.peer = peer == NULL ? NULL : peer->host;
+    j->moved = true;
     job_take_snapshot(j);
     return true;
 }
@@ -130,6 +140,9 @@ static void trim(void *arg)
 
     while (done && now.n > 1 && is_too_much(p, now)) {
         struct job *j = oldest(p), *next;
+
+        if (j == NULL || j->served == cluster_served(p->cluster))
+            break;
         const struct served *s = j->served; /* whoever drops it last does not free it in this turn (holders.h) */
         size_t bytes = served_bytes_besides(s, next_held(p, j, &next));
 

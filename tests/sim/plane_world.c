@@ -266,7 +266,7 @@ static struct served *make_snapshot(struct plane *p, unsigned bits)
                                .discovery_known = known,
                                .disco = known ? peer_disco : NULL,
                                .schemas = known ? peer_schemas : NULL,
-                               .origin = p->origins[1]};
+                               .origin = bits & SNAPSHOT_UNADDRESSED ? NULL : p->origins[1]};
     struct served_input in = {.peers_enabled = true,
                               .generation = ++p->generation,
                               .leases_synced = (bits & SNAPSHOT_UNSYNCED) == 0,

@@ -23,7 +23,8 @@ enum plane_snapshot_bit {
     SNAPSHOT_LOCAL_ALL = 1 << 9, /* the local server has what the peer has */
     SNAPSHOT_UNSYNCED = 1 << 10,
     SNAPSHOT_UNMERGED = 1 << 11,
-    SNAPSHOT_BITS = 12
+    SNAPSHOT_UNADDRESSED = 1 << 12, /* the peer has no address */
+    SNAPSHOT_BITS = 13
 };
 /* Whoever asks from here on sees another snapshot; not if there is no memory for it. */
 void plane_snapshot(struct plane *p, unsigned bits);

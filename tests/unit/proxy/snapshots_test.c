@@ -12,6 +12,8 @@
 
 #define INDEX(n) "{\"paths\":{\"api/v1\":{\"serverRelativeURL\":\"/openapi/v3/api/v1?hash=" n "\"}}}"
 #define HEAD "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+#define TROUBLE                                                                                                        \
+    "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 #define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 enum { DOCUMENT_BYTES = 16 << 20 /* more than the kernel takes */ };
@@ -33,6 +35,7 @@ static struct side *ask(struct world *w, const char *head)
     return c;
 }
 
+#define VERSION GET("/version", "")
 #define GET(path, more) "GET " path " HTTP/1.1\r\nHost: k\r\n" more "\r\n"
 
 /* What everybody served when a watch began may be megabytes, and another with each change: neither a watch holds it nor
@@ -42,12 +45,14 @@ static void goes_when_the_answer_begins(void)
     static const struct {
         const char *head;
         bool peers;
+        const char *answer;
     } rows[] = {
-        {GET(PODS "?watch=1", ""), false},
-        {GET(JOBS "?watch=1", ""), true},
-        {GET(PODS, ""), false},
-        {GET(JOBS, ""), true},
-        {GET("/version", ""), false},
+        {GET(PODS "?watch=1", ""), false, HEAD},
+        {GET(JOBS "?watch=1", ""), true, HEAD},
+        {GET(PODS, ""), false, HEAD},
+        {GET(JOBS, ""), true, HEAD},
+        {GET("/version", ""), false, HEAD},
+        {GET("/apis", "Authorization: Bearer t\r\nAccept: " V2 "\r\n"), false, TROUBLE},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -64,8 +69,8 @@ static void goes_when_the_answer_begins(void)
         c = ask(&w, rows[i].head);
         s = conn(rows[i].peers ? &w.peers[0] : &w.local, 0);
         ok(has(s, "\r\n\r\n") && quota.held > 0, "%zu: asked for, by what is known", i);
-        say(s, HEAD);
-        (void)has(c, "200 OK");
+        say(s, rows[i].answer);
+        (void)has(c, "\r\n\r\n");
         w.schemas_quota = NULL;
         world_know(&w);
         is_u64(quota.held, 0, "and of what was known nothing is left when it is no longer true");
@@ -77,14 +82,17 @@ static void goes_when_the_answer_begins(void)
     }
 }
 
+#define NO_PATH                                                                                                        \
+    "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 19\r\n\r\n"                  \
+    "404 page not found\n"
 #define FINE "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
-/* Until what the first request was decided by is the oldest of three: each of the others holds one. */
-static void age(struct world *w)
+/* What the request before was decided by is too old by the second change: each of these holds what was there before. */
+static void age(struct world *w, size_t changes, const char *head)
 {
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < changes; i++) {
         change(w);
-        (void)ask(w, GET("/version", ""));
+        (void)ask(w, head);
         world_settle(w);
     }
 }
@@ -108,11 +116,35 @@ static void those_who_wait(void)
     change(&w);
     world_settle(&w);
     ok(quota.held > 0, "by what it was decided by is kept while that is the only old one");
-    age(&w);
+    age(&w, 3, VERSION);
     ok(until(&w, quota.held == 0), "and goes when there are others");
     ok(c->n_got == 0, "the request waits on");
     say(conn(&w.local, 0), FINE);
     ok(has(c, "\r\n\r\nok"), "and is answered");
+    world_close(&w);
+}
+
+/* Who waits until discovery was read again takes the current snapshot then in any case. */
+static void those_who_wait_for_a_poll(void)
+{
+    struct side *c;
+    struct world w;
+
+    world_init(&w, 1);
+    w.opts.max_outdated_bytes = 1;
+    w.local_has_jobs = true;
+    world_start(&w);
+    c = ask(&w, GET(JOBS, ""));
+    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    say(conn(&w.local, 0), NO_PATH);
+    ok(until(&w, world_waiting(&w)), "what the local server denies waits until that was read again");
+    w.local_has_jobs = false;
+    age(&w, 3, VERSION);
+    ok(c->n_got == 0 && world_waiting(&w), "for as long as that takes");
+    world_refreshed(&w);
+    ok(has(conn(&w.peers[0], 0), "\r\n\r\n"), "and is then asked of who has it");
+    say(conn(&w.peers[0], 0), FINE);
+    ok(has(c, "\r\n\r\nok"), "who answers");
     world_close(&w);
 }
 
@@ -134,7 +166,7 @@ static void those_who_wait_for_peers(void)
         ok(has(first, "\r\n\r\n"), "a request waits for peer %zu", asked);
         if (gone == 2 || (gone == 1 && asked == 0)) /* the last ones */
             w.n_peers = gone == 2 ? 0 : 1;
-        age(&w);
+        age(&w, 3, VERSION);
         if (gone == 2) {
             ok(has(c, "HTTP/1.1 504 ") && has(c, "changed too often"), "nobody is left: it is ended");
         } else {
@@ -152,6 +184,106 @@ static void those_who_wait_for_peers(void)
         w.n_peers = 2;
         world_close(&w);
     }
+}
+
+/* A peer without an address can be asked nothing. */
+static void candidate_without_address(void)
+{
+    struct side *c, *first;
+    struct origin *kept;
+    struct world w;
+    size_t asked;
+
+    world_init(&w, 2);
+    w.opts.max_outdated_bytes = 1;
+    world_start(&w);
+    c = ask(&w, GET(JOBS, ""));
+    (void)until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0);
+    asked = w.peers[1].n_conns;
+    first = conn(&w.peers[asked], 0);
+    ok(has(first, "\r\n\r\n"), "a request waits for peer %zu", asked);
+    kept = w.peers[1 - asked].origin;
+    w.peers[1 - asked].origin = NULL;
+    age(&w, 3, VERSION);
+    ok(c->n_got == 0, "it waits on, and the other one has no address any more");
+    w.peers[asked].refuse = true;
+    hang_up(first, STREAM_CLOSE_NOW);
+    ok(has(c, "HTTP/1.1 503 "), "when that fails there is nobody else");
+    w.peers[1 - asked].origin = kept;
+    world_close(&w);
+}
+
+/* What nobody had when it came somebody may have by now, whether it was given another snapshot or not. */
+static void denied_by_local(bool over)
+{
+    struct side *c, *s;
+    struct world w;
+
+    world_init(&w, 1);
+    w.opts.max_outdated_bytes = over ? 1 : 0;
+    w.peers_without_jobs = 1;
+    w.no_refresh = true;
+    world_start(&w);
+    c = ask(&w, GET(JOBS, ""));
+    s = conn(&w.local, 0);
+    ok(has(s, "\r\n\r\n"), "the local server is asked for what nobody has");
+    w.peers_without_jobs = 0;
+    age(&w, 2, VERSION);
+    ok(c->n_got == 0, "by now the peer has it");
+    say(s, NO_PATH);
+    ok(has(conn(&w.peers[0], 0), "\r\n\r\n") && c->n_got == 0, "the peer is asked, instead of a false 404");
+    say(conn(&w.peers[0], 0), FINE);
+    ok(has(c, "\r\n\r\nok"), "and answers");
+    world_close(&w);
+}
+
+/* The next server that is asked for what nobody is known to have, of three; 3: none. */
+static size_t next_asked(struct world *w, const bool seen[3])
+{
+    size_t i = 0;
+
+    (void)until(w, (!seen[0] && w->peers[0].n_conns > 0) || (!seen[1] && w->peers[1].n_conns > 0) ||
+                       (!seen[2] && w->peers[2].n_conns > 0));
+    while (i < 3 && (seen[i] || w->peers[i].n_conns == 0))
+        i++;
+    if (i < 3)
+        (void)has(conn(&w->peers[i], 0), "\r\n\r\n");
+    return i;
+}
+
+/* Who denied is forgotten, who failed without a word is still there: the last one's 404 is not the last word. False:
+ * the dice had another order, in which nobody can be forgotten here. */
+static bool denied_by_peers(bool over)
+{
+    bool seen[3] = {false};
+    struct world w;
+    struct side *c;
+    size_t i;
+
+    world_init(&w, 3);
+    w.opts.max_outdated_bytes = over ? 1 : 0;
+    w.peers_without_jobs = 3;
+    w.fails_over = w.local.refuse = true;
+    w.local_state = READINESS_UNREACHABLE;
+    world_start(&w);
+    c = ask(&w, GET(JOBS, ""));
+    i = next_asked(&w, seen);
+    seen[2] = i == 2;
+    if (seen[2]) {
+        say(conn(&w.peers[2], 0), NO_PATH);
+        i = next_asked(&w, seen);
+        seen[i] = w.peers[i].refuse = true;
+        hang_up(conn(&w.peers[i], 0), STREAM_CLOSE_NOW);
+        i = next_asked(&w, seen);
+        w.peers[0].refuse = w.peers[1].refuse = false;
+        w.n_peers = 2;
+        age(&w, 2, GET(JOBS, ""));
+        say(conn(&w.peers[i], 0), NO_PATH);
+        ok(has(c, "HTTP/1.1 503 "), "one has not said that it has no such thing");
+    }
+    w.n_peers = 3;
+    world_close(&w);
+    return seen[2];
 }
 
 static char *long_document(void)
@@ -211,7 +343,14 @@ int main(void)
 {
     goes_when_the_answer_begins();
     those_who_wait();
+    those_who_wait_for_a_poll();
     those_who_wait_for_peers();
+    candidate_without_address();
+    for (int over = 0; over <= 1; over++) {
+        denied_by_local(over != 0);
+        while (!denied_by_peers(over != 0))
+            ;
+    }
     those_who_read();
     return tap_end();
 }
