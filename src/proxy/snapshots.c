@@ -77,7 +77,7 @@ static void keep_candidates(struct job *j, const struct served *now)
 }
 
 /* Who waits for a server's answer goes on with what is known now: by that it will be judged, and asked of others.
- * False: the server is not known any more. */
+ * False: the server is not known any more, or has no address, and then none of the candidates is it. */
 static bool goes_on(struct job *j)
 {
     const struct served *now = cluster_served(j->proxy->cluster);
@@ -88,7 +88,7 @@ static bool goes_on(struct job *j)
         job_take_snapshot(j); /* as it would when it has waited */
         return true;
     }
-    if (j->state != JOB_FORWARDING || (j->peer != NULL && peer == NULL))
+    if (j->state != JOB_FORWARDING || (j->peer != NULL && (peer == NULL || peer->origin == NULL)))
         return false;
     keep_candidates(j, now);
     j->peer = peer;

@@ -186,13 +186,13 @@ static void those_who_wait_for_peers(void)
     }
 }
 
-/* A peer without an address can be asked nothing. */
-static void candidate_without_address(void)
+/* A peer without an address can be asked nothing, and which of the candidates has answered would not be known of it. */
+static void candidate_without_address(bool asked_one)
 {
     struct side *c, *first;
     struct origin *kept;
     struct world w;
-    size_t asked;
+    size_t asked, gone;
 
     world_init(&w, 2);
     w.opts.max_outdated_bytes = 1;
@@ -200,16 +200,21 @@ static void candidate_without_address(void)
     c = ask(&w, GET(JOBS, ""));
     (void)until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0);
     asked = w.peers[1].n_conns;
+    gone = asked_one ? asked : 1 - asked;
     first = conn(&w.peers[asked], 0);
     ok(has(first, "\r\n\r\n"), "a request waits for peer %zu", asked);
-    kept = w.peers[1 - asked].origin;
-    w.peers[1 - asked].origin = NULL;
+    kept = w.peers[gone].origin;
+    w.peers[gone].origin = NULL;
     age(&w, 3, VERSION);
-    ok(c->n_got == 0, "it waits on, and the other one has no address any more");
-    w.peers[asked].refuse = true;
-    hang_up(first, STREAM_CLOSE_NOW);
-    ok(has(c, "HTTP/1.1 503 "), "when that fails there is nobody else");
-    w.peers[1 - asked].origin = kept;
+    if (asked_one) {
+        ok(has(c, "HTTP/1.1 504 "), "which has no address any more");
+    } else {
+        ok(c->n_got == 0, "it waits on, and the other one has no address any more");
+        w.peers[asked].refuse = true;
+        hang_up(first, STREAM_CLOSE_NOW);
+        ok(has(c, "HTTP/1.1 503 "), "when that fails there is nobody else");
+    }
+    w.peers[gone].origin = kept;
     world_close(&w);
 }
 
@@ -345,7 +350,8 @@ int main(void)
     those_who_wait();
     those_who_wait_for_a_poll();
     those_who_wait_for_peers();
-    candidate_without_address();
+    candidate_without_address(false);
+    candidate_without_address(true);
     for (int over = 0; over <= 1; over++) {
         denied_by_local(over != 0);
         while (!denied_by_peers(over != 0))
