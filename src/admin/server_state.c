@@ -6,8 +6,8 @@
 
 static const char leads_elsewhere[] = "its address leads to ";
 
-/* It answers as far as it can: the remedy is another than where nobody does. */
-/* Its own, and not that of the egress proxy on the way. */
+/* It answers as far as it can: the remedy is another than where nobody does. Its own certificate, and not that of the
+ * egress proxy on the way. */
 static bool has_refused_certificate(const struct cluster_server *s)
 {
     return s->error != NULL && strstr(s->error, "certificate refused") != NULL &&

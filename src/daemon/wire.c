@@ -18,7 +18,7 @@ enum {
     SPARE_DESCRIPTORS = 320,
     OUTDATED_SHARE =
         4, /* what replaced snapshots may take, beside what clients hold: a quarter of that, and at most: */
-    MOST_OUTDATED = 128 << 20,
+    MOST_OUTDATED_BYTES = 128 << 20,
 };
 
 struct wire_networks {
@@ -285,7 +285,7 @@ static size_t outdated_snapshots(const struct config *c)
 {
     size_t share = client_memory(c) / OUTDATED_SHARE;
 
-    return share < MOST_OUTDATED ? share : MOST_OUTDATED;
+    return share < MOST_OUTDATED_BYTES ? share : MOST_OUTDATED_BYTES;
 }
 
 void wire_proxy(const struct config *c, const struct trust *t, struct origin *local, struct proxy_opts *out)

@@ -267,8 +267,8 @@ bool relay_head(struct job *j, const struct http_head *head, struct http_body bo
     job_set_state(j, JOB_RELAYING);
     (void)exchange_respond(j->x, &out, announced(j, head, body));
     job_forget_request(j);
-    if (j->judge == NULL ||
-        j->judge == j->peer) /* megabytes, and others after each change; whoever reads slowly is not to keep them */
+    /* Megabytes, and others after each change: whoever reads slowly is not to keep them. */
+    if (j->judge == NULL || j->judge == j->peer)
         job_forget_snapshot(j);
     return true;
 }

@@ -135,20 +135,15 @@ static void trim(void *arg)
 {
     struct proxy *p = arg;
     struct outdated now = measure(p), before = now;
+    struct job *j = oldest(p), *next;
     size_t ended = 0;
     bool done = true;
 
-    while (done && now.n > 1 && is_too_much(p, now)) {
-        struct job *j = oldest(p), *next;
-
-        if (j == NULL || j->served == cluster_served(p->cluster))
-            break;
-        const struct served *s = j->served; /* whoever drops it last does not free it in this turn (holders.h) */
-        size_t bytes = served_bytes_besides(s, next_held(p, j, &next));
-
-        done = end_holders(p, s, &ended);
+    while (done && now.n > 1 && is_too_much(p, now) && j != NULL && j->served != cluster_served(p->cluster)) {
         now.n--;
-        now.bytes -= bytes;
+        now.bytes -= served_bytes_besides(j->served, next_held(p, j, &next));
+        done = end_holders(p, j->served, &ended); /* whoever drops it last does not free it in this turn (holders.h) */
+        j = oldest(p);
     }
     if (!done)
         loop_defer(p->loop, &p->holders.trim, trim, p);

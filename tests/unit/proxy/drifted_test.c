@@ -579,18 +579,27 @@ static void served_meanwhile_by_who_failed(bool local_too)
     world_close(&w);
 }
 
+/* The local server, for what nobody has. */
+static struct side *asked_for_nobodys(struct world *w)
+{
+    struct side *c;
+
+    world_init(w, 1);
+    w->peers_without_jobs = 1;
+    world_start(w);
+    c = client(w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)has(conn(&w->local, 0), "\r\n\r\n");
+    return c;
+}
+
 /* Its denial is not one of what it lists: nothing is to be read again, whatever is known when its end comes. */
 static void nobodys_again(void)
 {
     struct world w;
     struct side *c;
 
-    world_init(&w, 1);
-    w.peers_without_jobs = 1;
-    world_start(&w);
-    c = client(&w);
-    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
-    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    c = asked_for_nobodys(&w);
     w.peers_without_jobs = 0;
     world_know(&w);
     say(conn(&w.local, 0), HEAD("404 Not Found", "application/json", "122"));
@@ -611,12 +620,7 @@ static void nobodys_still(void)
     struct side *c;
     unsigned misses;
 
-    world_init(&w, 1);
-    w.peers_without_jobs = 1;
-    world_start(&w);
-    c = client(&w);
-    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
-    (void)has(conn(&w.local, 0), "\r\n\r\n");
+    c = asked_for_nobodys(&w);
     world_know(&w);
     misses = w.misses;
     say(conn(&w.local, 0), NOT_FOUND);

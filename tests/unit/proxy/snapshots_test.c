@@ -148,6 +148,17 @@ static void those_who_wait_for_a_poll(void)
     world_close(&w);
 }
 
+/* Of two peers; which one has it. */
+static size_t asked_of_peers(struct world *w, struct side **c)
+{
+    world_init(w, 2);
+    w->opts.max_outdated_bytes = 1;
+    world_start(w);
+    *c = ask(w, GET(JOBS, ""));
+    (void)until(w, w->peers[0].n_conns + w->peers[1].n_conns > 0);
+    return w->peers[1].n_conns;
+}
+
 /* The peers that are left are where they were not before; who is not left takes his requests with him. */
 static void those_who_wait_for_peers(void)
 {
@@ -156,12 +167,7 @@ static void those_who_wait_for_peers(void)
         struct world w;
         size_t asked;
 
-        world_init(&w, 2);
-        w.opts.max_outdated_bytes = 1;
-        world_start(&w);
-        c = ask(&w, GET(JOBS, ""));
-        (void)until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0);
-        asked = w.peers[1].n_conns;
+        asked = asked_of_peers(&w, &c);
         first = conn(&w.peers[asked], 0);
         ok(has(first, "\r\n\r\n"), "a request waits for peer %zu", asked);
         if (gone == 2 || (gone == 1 && asked == 0)) /* the last ones */
@@ -194,12 +200,7 @@ static void candidate_without_address(bool asked_one)
     struct world w;
     size_t asked, gone;
 
-    world_init(&w, 2);
-    w.opts.max_outdated_bytes = 1;
-    world_start(&w);
-    c = ask(&w, GET(JOBS, ""));
-    (void)until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0);
-    asked = w.peers[1].n_conns;
+    asked = asked_of_peers(&w, &c);
     gone = asked_one ? asked : 1 - asked;
     first = conn(&w.peers[asked], 0);
     ok(has(first, "\r\n\r\n"), "a request waits for peer %zu", asked);
