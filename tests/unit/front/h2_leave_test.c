@@ -7,12 +7,25 @@
 #include "base/clock.h"
 #include "lib/tap.h"
 
-/* A body, as much of it as is taken while the client does not read: how much. */
+static void configure_timeout(struct kit *k, uint64_t body_timeout_ms)
+{
+    k->w.opts.body_timeout_ms = body_timeout_ms;
+    front_update(k->w.front, &k->w.opts);
+}
+
+/* A request for which the client's windows are wide open. */
+static void ask_much(struct kit *k)
+{
+    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, 64 << 20);
+    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, kit_get(k, "/x")->id, 64 << 20);
+    kit_held(k, k->n_held + 1);
+}
+
+/* A body, as much of it as is taken: how much. */
 static uint64_t respond(struct kit *k, struct held *h, uint64_t total)
 {
     uint64_t given = 0;
 
-    stream_pause(k->s, STREAM_PAUSE_LIMIT);
     exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     for (unsigned turns_in_vain = 0; given < total && turns_in_vain < 20; turns_in_vain++) {
         uint64_t before = given;
@@ -23,6 +36,48 @@ static uint64_t respond(struct kit *k, struct held *h, uint64_t total)
         loop_run_once(k->w.loop, 1);
     }
     return given;
+}
+
+static bool given_up(void *arg)
+{
+    return world_metric(&((struct kit *)arg)->w, "mvproxy_front_answers_not_taken_total", NULL) > 0;
+}
+
+static void test_window_shut(struct kit *k)
+{
+    struct req *r[2];
+
+    configure_timeout(k, 300);
+    kit_connect(k, false, true);
+    r[0] = kit_get(k, "/x");
+    r[1] = kit_get(k, "/y");
+    kit_held(k, 2);
+    (void)respond(k, &k->held[0], 200000);
+    exchange_respond(k->held[1].x, kit_head(&k->held[1], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    ok(kit_until(k, given_up, k), "a client that does not open its window");
+    ok(kit_closed(k, r[0]) && r[0]->code == NGHTTP2_CANCEL, "loses that stream");
+    is_int(k->held[0].gone, 1, "the proxy is told");
+    is_int(k->held[1].gone, 0, "an answer that has nothing to send goes on");
+    is_int(k->end, CLIENT_OPEN, "and so does the connection");
+}
+
+/* By the clock of the test: in 300 ms of the other one the kernels may take some more after all. */
+static void test_socket_shut(struct kit *k)
+{
+    configure_timeout(k, 300);
+    kit_connect(k, false, true);
+    clock_fake(clock_us(), clock_wall_us());
+    ask_much(k);
+    stream_pause(k->s, STREAM_PAUSE_LIMIT);
+    ok(respond(k, &k->held[0], 64 << 20) < 64 << 20, "a client that does not read its socket");
+    kit_later(k, 290);
+    is_int(k->held[0].gone, 0, "has its time");
+    kit_later(k, 20);
+    is_int(k->held[0].gone, 1, "and the proxy is told");
+    is_double(world_metric(&k->w, "mvproxy_front_answers_not_taken_total", NULL), 1, "counted");
+    clock_real();
+    ok(world_empty(&k->w), "it loses its connection");
+    is_double(world_closed(&k->w, "read_timeout"), 1, "for this");
 }
 
 /*
@@ -36,12 +91,11 @@ static void leave_when_timer_is_due(struct kit *k, uint64_t total)
     struct held *h = &k->held[k->n_held];
 
     kit_connect(k, false, true);
-    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE);
-    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, kit_get(k, "/x")->id, KIT_LARGE);
-    kit_held(k, k->n_held + 1);
+    ask_much(k);
     nghttp2_submit_goaway(k->session, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, NULL, 0);
     kit_flush(k);
     kit_settle(k);
+    stream_pause(k->s, STREAM_PAUSE_LIMIT);
     (void)respond(k, h, total);
     exchange_finish(h->x, NULL);
     kit_settle(k);
@@ -184,12 +238,11 @@ static void test_unread_error(struct kit *k)
     front_update(k->w.front, &k->w.opts);
     kit_connect(k, false, true);
     clock_fake(clock_us(), clock_wall_us());
-    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE);
-    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, kit_get(k, "/x")->id, KIT_LARGE);
-    kit_held(k, k->n_held + 1);
+    ask_much(k);
     kit_settle(k);
     kit_raw(k, head_begun, sizeof(head_begun));
     kit_settle(k);
+    stream_pause(k->s, STREAM_PAUSE_LIMIT);
     given = respond(k, h, KIT_LARGE);
     ok(given < KIT_LARGE, "an answer that is not read, and a head that does not end");
     kit_later(k, 25);
@@ -217,8 +270,7 @@ static void test_taken_slowly(struct kit *k)
     uint64_t given, first;
     struct req *r;
 
-    k->w.opts.body_timeout_ms = 20;
-    front_update(k->w.front, &k->w.opts);
+    configure_timeout(k, 20);
     kit_connect(k, false, true);
     clock_fake(clock_us(), clock_wall_us());
     r = kit_get(k, "/x");
@@ -274,6 +326,8 @@ static void test_drain_in_body(struct kit *k)
 }
 
 static const struct kit_story stories[] = {
+    {"window shut", test_window_shut},
+    {"socket shut", test_socket_shut},
     {"takes nothing", test_takes_nothing},
     {"a watch that is not read", test_unread_watch},
     {"a watch that is read", test_read_watch},

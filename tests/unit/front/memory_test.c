@@ -560,61 +560,6 @@ static void test_large_is_over(struct kit *k)
     clock_real();
 }
 
-/* ---- an answer that its client does not take ---- */
-
-static bool given_up(void *arg)
-{
-    return world_metric(&((struct kit *)arg)->w, "mvproxy_front_answers_not_taken_total", NULL) > 0;
-}
-
-static void give(struct kit *k, struct held *h, uint64_t bytes)
-{
-    uint64_t given = 0, before = 0;
-
-    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    for (int in_vain = 0; in_vain < 20 && given < bytes; in_vain++) {
-        given = kit_pump(h, given, bytes);
-        if (given > before)
-            in_vain = 0;
-        before = given;
-        loop_run_once(k->w.loop, 1);
-    }
-}
-
-static void test_window_shut(struct kit *k)
-{
-    struct req *r[2];
-
-    k->w.opts.body_timeout_ms = 300;
-    configure(k, 0);
-    kit_connect(k, false, true);
-    r[0] = kit_get(k, "/x");
-    r[1] = kit_get(k, "/y");
-    kit_held(k, 2);
-    give(k, &k->held[0], 200000);
-    exchange_respond(k->held[1].x, kit_head(&k->held[1], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    ok(kit_until(k, given_up, k), "a client that does not open its window");
-    ok(kit_closed(k, r[0]) && r[0]->code == NGHTTP2_CANCEL, "loses that stream");
-    is_int(k->held[0].gone, 1, "the proxy is told");
-    is_int(k->held[1].gone, 0, "an answer that has nothing to send goes on");
-    is_int(k->end, CLIENT_OPEN, "and so does the connection");
-}
-
-static void test_socket_shut(struct kit *k)
-{
-    k->w.opts.body_timeout_ms = 300;
-    configure(k, 0);
-    kit_connect(k, false, true);
-    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, 64 << 20);
-    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, kit_get(k, "/x")->id, 64 << 20);
-    kit_held(k, 1);
-    stream_pause(k->s, STREAM_PAUSE_LIMIT);
-    give(k, &k->held[0], 64 << 20);
-    ok(kit_until(k, given_up, k), "a client that does not read its socket");
-    ok(world_empty(&k->w), "loses its connection");
-    is_double(world_closed(&k->w, "read_timeout"), 1, "counted");
-}
-
 /* ---- HTTP/1.1 ---- */
 
 static void http1_head(struct world *w)
@@ -769,8 +714,7 @@ static const struct kit_story stories[] = {
     {"answered heads", test_answered_heads},     {"limit", test_limit},
     {"endless heads", test_endless_heads},       {"greediest", test_greediest},
     {"many between requests", test_crowd_idle},  {"many that wait", test_crowd_busy},
-    {"a share is left", test_share_is_left},     {"window shut", test_window_shut},
-    {"socket shut", test_socket_shut},           {"looks", test_looks},
+    {"a share is left", test_share_is_left},     {"looks", test_looks},
     {"silent addresses", test_silent_addresses}, {"crowd of addresses", test_crowd_of_addresses},
     {"large is over", test_large_is_over},       {"exactly much", test_exactly_much},
 };
