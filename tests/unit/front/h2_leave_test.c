@@ -164,23 +164,25 @@ static void test_takes_nothing(struct kit *k)
 }
 
 /* Of a watch that has been told something there is nothing left but in the socket. */
-static void open_unread_watch(struct kit *k)
+static struct req *open_unread_watch(struct kit *k)
 {
     struct held *h;
+    struct req *r;
 
     k->w.opts.body_timeout_ms = 20;
     open_unread(k);
     h = &k->held[k->n_held];
-    kit_get(k, "/watch");
+    r = kit_get(k, "/watch");
     kit_held(k, k->n_held + 1);
     exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     exchange_body(h->x, SLICE_LIT("event"));
     kit_settle(k);
+    return r;
 }
 
 static void test_unread_watch(struct kit *k)
 {
-    open_unread_watch(k);
+    (void)open_unread_watch(k);
     kit_later(k, 15);
     is_double(world_closed(&k->w, "read_timeout"), 0, "a watch that is not read has its time");
     for (int i = 0; i < 3; i++)
@@ -192,11 +194,18 @@ static void test_unread_watch(struct kit *k)
     ok(world_empty(&k->w), "over");
 }
 
+static bool event_came(void *arg)
+{
+    return ((struct req *)arg)->body_bytes > 0;
+}
+
 static void test_read_watch(struct kit *k)
 {
-    open_unread_watch(k);
+    struct req *r = open_unread_watch(k);
+
     kit_later(k, 15);
     stream_resume(k->s, STREAM_PAUSE_LIMIT);
+    ok(kit_until(k, event_came, r), "a client reads on, as fast as it can");
     for (int i = 0; i < 6; i++)
         kit_later(k, 15);
     is_double(world_closed(&k->w, "read_timeout"), 0, "of one that reads nothing waits, however long it is silent");
@@ -216,7 +225,7 @@ static void test_unread_goaway(struct kit *k)
 {
     bool gone = false;
 
-    open_unread_watch(k);
+    (void)open_unread_watch(k);
     front_drain(k->w.front, drained, &gone);
     exchange_finish(k->held[k->n_held - 1].x, NULL);
     for (int i = 0; i < 200 && !gone; i++)
