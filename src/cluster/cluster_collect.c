@@ -12,7 +12,8 @@
 #include "net/loop.h"
 
 enum {
-    FRESH_MS = 2000, /* so long what was read before the local server went is as good as what peers say */
+    FRESH_MS = 2000,    /* so long what was read before the local server went is as good as what peers say */
+    RENEWAL_MS = 15000, /* a kube-apiserver renews its Lease every 10 s */
 };
 
 /*
@@ -134,18 +135,30 @@ static bool is_silent(const struct server *s)
     return refresh_failure(s->discovery) != NULL || v.state == PULSE_UNREACHABLE;
 }
 
+/*
+ * By our clock its Lease has expired, and it is no peer; but that of one of us may be wrong, or nobody could write
+ * Leases for an hour. If it is there we see that by its next renewal.
+ */
+static bool may_be_renewed(const struct cluster *c, const struct peer *p, struct survey *s)
+{
+    return p->expired && in_time(s, loop_now_ms(c->loop) - p->known_ms, RENEWAL_MS);
+}
+
 static bool collect_peers(struct cluster *c, struct served_input *in, struct survey *s)
 {
     size_t n = peers_count(c->peers), i = 0, used = 0;
     struct served_peer *peers = mem_array(n + 1, sizeof(*peers));
+    bool expired = false;
     struct peer *p;
 
     in->peers = peers;
     if (peers == NULL)
         return false;
     while ((p = peers_next(c->peers, &i)) != NULL) {
-        if (p->life == PEER_FORGOTTEN)
+        if (p->life == PEER_FORGOTTEN) {
+            expired = expired || may_be_renewed(c, p, s);
             continue;
+        }
         peers[used] = (struct served_peer){
             .id = p->id,
             .host = p->hostname,
@@ -172,6 +185,8 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
         in->local_stale |= is_local_unreadable(c) && peers[used].disco != NULL && !peers[used].stale;
         used++;
     }
+    s->unknown |= expired;
+    in->incomplete |= expired && c->o.peer_tls_cert != NULL;
     in->n_peers = used;
     return true;
 }

@@ -28,6 +28,7 @@ struct peer {
     bool leased, fixed; /* has a Lease; is a static peer */
     bool seed;          /* known by its record in etcd alone, since the Leases have not been listed yet */
     bool left;          /* its Lease was deleted, and leave_grace is not over */
+    bool expired;       /* its Lease had expired when it was first seen, and has not been renewed since */
     bool answered;      /* its discovery was read at least once since it was last forgotten */
     bool drained;       /* by an operator: gets requests only if no other server can take them */
     /* The tag of its discovery that its mvproxy wrote into each of its Leases; "": none. */

@@ -452,7 +452,7 @@ static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
     peer->duration_ms = l->has_duration && l->duration_s > 0 ? (uint64_t)l->duration_s * 1000 : 0;
     peer->seen_ms = now;
     peer->leased = true;
-    peer->left = false;
+    peer->left = peer->expired = false;
     peer->other_ms = 0;
 }
 
@@ -467,6 +467,7 @@ static void first_lease(struct peers *p, const struct lease *l)
     (void)set_hostname(p, peer, l->hostname_label);
     take_lease(peer, l, loop_now_ms(p->o.loop));
     (void)peer_set_annotation(peer, l->advertise, p->o.reach.changes);
+    peer->expired = expired;
     if (expired) {
         log_info("Lease has expired", LT("server", peer_label(peer)), LT("id", peer->id));
     } else {

@@ -483,9 +483,16 @@ static void ghosts(void)
     world_init(&w, WORLD_BASE);
     dead.renew_us = clock_wall_us() - 3700 * INT64_C(1000000);
     kube_put_lease(w.store, &dead);
+    kube_put_apiservice(w.store, "batch", "v1", false);
     world_start(&w);
     ok(world_ready(&w, 2000), "an expired Lease does not delay readiness");
     is_u64(served_n_peers(cluster_served(w.cluster)), 0, "and makes no peer");
+    ok(served_undiscovered(cluster_served(w.cluster), SLICE_LIT("batch"), SLICE_LIT("v1")),
+       "but if only the clocks say so, what some server registered may be its");
+    is_str(world_freshness(&w, "batch"), "Stale", "and is not missing from discovery");
+    sim_run_ms(w.loop, 16000);
+    ok(!served_undiscovered(cluster_served(w.cluster), SLICE_LIT("batch"), SLICE_LIT("v1")),
+       "until it ought to have been renewed");
     dead.renew_us = clock_wall_us() - 3700 * INT64_C(1000000) + 10000000;
     kube_put_lease(w.store, &dead);
     sim_run_ms(w.loop, 10);
