@@ -428,7 +428,7 @@ def test_bypass(cluster):
         print("# undone: %.0f s" % (time.monotonic() - begun))
         _in_place(first)
         GUIDE.take(told, "bypass-peers-undo", "check")
-        assert "peers:" not in told.run("cat /etc/mvproxy/mvproxy.yaml")
+        assert "\npeers:" not in told.run("cat /etc/mvproxy/mvproxy.yaml")
         askers.go_on()
     pinned = [t for t in askers.trouble if " balancer: " not in t]
     assert not pinned, pinned
@@ -478,6 +478,24 @@ def test_bypass_socket(cluster):
     _in_place(first)
 
 
+def test_clone(cluster):
+    """the identity Leases of another cluster, out of its snapshot, are deleted past mvproxy; those of this one come back"""
+    first = cluster.machines[0]
+    names = "kubectl -n kube-system get lease -l %s=kube-apiserver -o name"
+    labels = ("apiserver.kubernetes.io/identity", "k8s.io/component")
+    ours = first.run(names % labels[0]).split()
+    assert len(ours) == len(cluster.machines), ours
+    for number, label in enumerate(labels):
+        first.run("kubectl -n kube-system create -f - <<END\napiVersion: coordination.k8s.io/v1\nkind: Lease\n"
+                  "metadata: {name: apiserver-other-%d, labels: {%s: kube-apiserver}}\nspec: {holderIdentity: other}\nEND" % (number, label))
+    OPERATE.take(first, "clone")
+    waiting.until(lambda: sorted(first.run(names % labels[0]).split()) == sorted(ours), "this cluster's Leases alone")
+    assert not first.run(names % labels[1]).split()
+    for one in cluster.machines:
+        _in_place(one)
+        GUIDE.take(one, "check")
+
+
 def _process(one, unit):
     """(its number, whether it runs a program that has been replaced)"""
     pid = one.run("systemctl show -P MainPID " + unit).strip()
@@ -485,7 +503,7 @@ def _process(one, unit):
 
 
 def test_package_upgrade(cluster):
-    """a newer Debian package: what runs goes on, the configuration stays, and by either way with the socket no connection is refused"""
+    """a newer Debian package, another build of it, an earlier one: what runs and its configuration stay, and with the socket no connection is refused"""
     if not cluster.package:
         raise Skip("no Debian package is tried (--package)")
     first = cluster.machines[0]
@@ -493,12 +511,12 @@ def test_package_upgrade(cluster):
     OPERATE.take(first, "socket")
     _in_place(first)
     with Askers(cluster, [first], pause=0.01) as askers:
-        for release, way, before, unit in (("1", "restart", "mvproxy", "mvproxy"), ("2", "instance", "mvproxy", "mvproxy@blue"),
-                                           ("3", "hand-over", "mvproxy@blue", "mvproxy@green")):
+        for suffix, way, before, unit in (("+1", "restart", "mvproxy", "mvproxy"), ("+1", "instance", "mvproxy", "mvproxy@blue"),
+                                          ("~1", "hand-over", "mvproxy@blue", "mvproxy@green")):
             pid, _ = _process(first, before)
-            cluster.newer_package(first, release)
+            cluster.other_package(first, suffix)
             OPERATE.take(first, "package")
-            assert first.run("dpkg-query -W -f '${Version}' mvproxy").endswith("+" + release)
+            assert first.run("dpkg-query -W -f '${Version}' mvproxy").endswith(suffix)
             assert _process(first, before) == (pid, True), "the package has touched the process that runs"
             askers.go_on()
             OPERATE.take(first, way)
@@ -506,6 +524,10 @@ def test_package_upgrade(cluster):
             assert now not in (pid, "0") and not old, (way, pid, now, old)
             _in_place(first)
             askers.go_on()
+        pid, _ = _process(first, "mvproxy@green")
+        said = OPERATE.take(first, "instances")
+        assert "Reloaded" in said and _process(first, "mvproxy@green")[0] == pid and first.status("systemctl is-active mvproxy") != 0, said
+        askers.go_on()
     print("# %s" % askers)
     assert not askers.trouble, askers.trouble[:20]
     assert first.run("sha256sum /etc/mvproxy/mvproxy.yaml /etc/systemd/system/mvproxy.service.d/keys.conf") == settings
@@ -563,6 +585,8 @@ def test_leave(cluster):
         GUIDE.take(one, "leave")
         assert "inactive" in GUIDE.take(one, "leave-verify")
         assert not _readers(one), _readers(one)
+        left = one.run("find /etc/systemd/system -name '*mvproxy*'").split()
+        assert not left, left
     waiting.until(lambda: cluster.client().get("/readyz").status == 200, "the balancer")
     first.run("kubeadm upgrade node phase control-plane --etcd-upgrade=false --certificate-renewal=false")
     assert _probes(first) == ({first.address}, set()), _probes(first)

@@ -152,19 +152,21 @@ class KubeadmCluster:
     def _stage(self):
         """What is to be installed: the package, or what `make install` installs."""
         if self.package:
-            shutil.copy(self.package, os.path.join(self.shared, "mvproxy_0_test.deb"))
+            shutil.copy(self.package, self.shared)
         else:
             machine.command("make", "-s", "-C", self.build, "install", "DESTDIR=%s/staged" % self.shared)
             if not os.path.exists(os.path.join(self.shared, "staged/usr/local/sbin/mvproxy")):
                 raise DaemonError("%s was configured with --prefix; give a build without it, or --package" % self.build)
 
-    def newer_package(self, one, release):
-        """In /root there, in place of the one that is installed: the package as that later release would have it."""
-        unpacked, out = os.path.join(self.dir, release), os.path.join(self.shared, "mvproxy_%s_test.deb" % release)
+    def other_package(self, one, suffix):
+        """In /root there, beside the one that is installed: the package as a build of the version with that suffix. PACKAGE names it."""
+        unpacked = tempfile.mkdtemp(dir=self.dir)
+        one.environment["PACKAGE"] = os.path.basename(unpacked) + ".deb"
+        out = os.path.join(self.shared, one.environment["PACKAGE"])
         machine.command("dpkg-deb", "-R", self.package, unpacked)
-        machine.command("sed", "-i", r"s/^\(Version: .*\)/\1+%s/" % release, os.path.join(unpacked, "DEBIAN", "control"))
+        machine.command("sed", "-i", r"s/^\(Version: .*\)/\1%s/" % suffix, os.path.join(unpacked, "DEBIAN", "control"))
         machine.command("dpkg-deb", "--root-owner-group", "-b", unpacked, out)
-        one.run("rm /root/mvproxy_*.deb; mv %s /root/" % out)
+        one.run("mv %s /root/" % out)
 
     def _prepare(self, one):
         self._prepare_kubelet(one)
@@ -207,7 +209,7 @@ class KubeadmCluster:
         """mvproxy, as docs/install.md says, or as the package does it."""
         if self.package:
             one.write("/etc/apt/apt.conf.d/90-test", 'APT::Get::Assume-Yes "true";\n')  # as who answers its question
-            one.run("cp %s/mvproxy_0_test.deb /root/" % self.shared)
+            one.run("cp %s/mvproxy_*.deb /root/" % self.shared)
             INSTALL.take(one, "package")
         else:
             one.run("cp -a %s/staged/. / && systemd-sysusers && mkdir -p /etc/mvproxy && "
