@@ -245,6 +245,13 @@ void served_complete(struct served *s, struct served_documents *const d[SERVED_H
     s->is.generation = generation;
 }
 
+size_t served_own_bytes(const struct served *s)
+{
+    size_t schemas = s->undiscovered_schemas == NULL ? 0 : schema_index_bytes(s->undiscovered_schemas);
+
+    return sizeof(*s) + arena_used(s->arena) + schemas;
+}
+
 struct served *served_ref(struct served *s)
 {
     s->refs++;

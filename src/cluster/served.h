@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A snapshot of which server serves which resource, with the prepared discovery documents: immutable and
- * reference-counted. A request takes a reference when it starts and keeps that view until its answer begins.
- */
+/* A snapshot of which server serves which resource, with the prepared discovery documents: immutable and
+ * reference-counted. A request takes a reference when it starts and keeps that view until its answer begins. */
 #ifndef MVPROXY_CLUSTER_SERVED_H
 #define MVPROXY_CLUSTER_SERVED_H
 
@@ -82,6 +80,7 @@ bool served_is(const struct served *s, const struct served_input *in);
  * snapshot is shown to anybody. */
 void served_complete(struct served *s, struct served_documents *const d[SERVED_HALVES], bool leases_synced,
                      uint64_t generation);
+size_t served_own_bytes(const struct served *s); /* that it shares with no other one: names, lists */
 struct served *served_ref(struct served *s);
 void served_unref(struct served *s);
 /* The same, but what nobody else holds is only put on the list: freeing one may take milliseconds. */

@@ -18,11 +18,19 @@ static size_t bytes_of(const void *it, enum part part)
     return part == PART_SCHEMAS ? schema_index_bytes(it) : disco_doc_bytes(it);
 }
 
-/* Most servers stand where they stood. */
-static bool has(const struct served *s, size_t server, enum part part, const void *it)
+static bool is_same_server(const struct served *a, const struct served *b, size_t server)
 {
-    if (server <= served_n_peers(s) && part_of(s, server, part) == it)
-        return true;
+    return server == 0 || (server <= served_n_peers(b) &&
+                           strcmp(served_peer_at(a, server - 1)->id, served_peer_at(b, server - 1)->id) == 0);
+}
+
+/* Most servers stand where they stood: then nobody else has what this one had. */
+static bool has(const struct served *s, const struct served *old, size_t server, enum part part)
+{
+    const void *it = part_of(old, server, part);
+
+    if (is_same_server(old, s, server))
+        return part_of(s, server, part) == it;
     for (size_t i = 0; i <= served_n_peers(s); i++)
         if (part_of(s, i, part) == it)
             return true;
@@ -37,7 +45,7 @@ static size_t of_servers(const struct served *old, const struct served *newer)
         for (enum part part = 0; part < PARTS; part++) {
             const void *it = part_of(old, i, part);
 
-            if (it != NULL && !has(newer, i, part, it))
+            if (it != NULL && !has(newer, old, i, part))
                 bytes += bytes_of(it, part);
         }
     }
@@ -64,5 +72,6 @@ static size_t of_half(const struct served *old, const struct served *newer, enum
 
 size_t served_bytes_besides(const struct served *old, const struct served *newer)
 {
-    return of_servers(old, newer) + of_half(old, newer, SERVED_APIS) + of_half(old, newer, SERVED_CORE);
+    return served_own_bytes(old) + of_servers(old, newer) + of_half(old, newer, SERVED_APIS) +
+           of_half(old, newer, SERVED_CORE);
 }

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "cluster/served_size.h"
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
 #include "sim/world.h"
@@ -254,6 +255,41 @@ static void as_long_as_said(void)
     served_unref(s);
 }
 
+/* A cluster may have thousands of custom resources: each snapshot has its own list of them, whatever else it shares. */
+static void size_of_own_lists(void)
+{
+    enum { NAMES = 1000 };
+    static const char *const lists[] = {"excluded", "aggregated", "undiscovered"};
+    static char names[NAMES][64];
+    static struct slice gvs[NAMES];
+    static struct served_gv apart[NAMES];
+    struct disco *local = make_disco(BATCH);
+    struct served_input in = {.local_id = "a", .local = local}, ins[ROWS(lists)] = {in, in, in};
+    struct served *without = served_new(&in);
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < NAMES; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "group%zu.example.com/v1", i);
+        gvs[i] = slice_str(names[i]);
+        apart[i] = (struct served_gv){slice_of(names[i], gvs[i].n - 3), SLICE_LIT("v1")};
+        bytes += gvs[i].n;
+    }
+    ins[0].excluded = ins[1].aggregated = gvs;
+    ins[2].undiscovered = apart;
+    ins[0].n_excluded = ins[1].n_aggregated = ins[2].n_undiscovered = NAMES;
+    for (size_t i = 0; i < ROWS(lists); i++) {
+        struct served *with = served_new(&ins[i]);
+        const struct schema_index *schemas = served_undiscovered_schemas(with);
+        size_t least = bytes + (schemas == NULL ? 0 : schema_index_bytes(schemas));
+
+        ok(served_bytes_besides(with, without) >= least, "the list of what is %s is counted", lists[i]);
+        ok(served_bytes_besides(without, with) < bytes, "and not where it is not");
+        served_unref(with);
+    }
+    served_unref(without);
+    disco_unref(local);
+}
+
 static void no_memory(void)
 {
     struct disco *local = make_disco(BATCH);
@@ -293,6 +329,7 @@ int main(void)
     undiscovered();
     documents();
     as_long_as_said();
+    size_of_own_lists();
     no_memory();
     return tap_end();
 }
