@@ -85,7 +85,7 @@ static bool lacks_verb(const struct job *j)
 {
     struct gvr gvr = reqinfo_gvr(&j->info);
 
-    return j->peer != NULL && j->peer->disco != NULL &&
+    return j->peer != NULL && j->peer->disco != NULL && !j->had_verb &&
            disco_lookup(j->peer->disco, &gvr, j->info.subresource, j->info.verb) == DISCO_NO_VERB;
 }
 
@@ -95,7 +95,7 @@ static bool is_believed(const struct job *j)
     if (j->route.row == ROUTE_ROW_FORBIDDEN)
         return !route_nobody_else(j->served, &j->info);
     return j->peer != NULL || j->route.row == ROUTE_ROW_SERVED_LOCALLY || j->route.row == ROUTE_ROW_REROUTED ||
-           j->route.row == ROUTE_ROW_LOCAL_FAILOVER;
+           j->route.row == ROUTE_ROW_LOCAL_FAILOVER || j->route.row == ROUTE_ROW_NEWEST;
 }
 
 bool answer_is_of_nobodys(const struct job *j)
@@ -108,8 +108,12 @@ static bool is_outdated(const struct job *j)
 {
     const struct served *now = cluster_served(j->proxy->cluster);
 
-    return answer_is_of_nobodys(j) && !j->decided_anew && (now != j->served || j->moved) &&
-           !route_nobody_else(now, &j->info);
+    return (now != j->served || j->moved) && !route_nobody_else(now, &j->info);
+}
+
+static bool is_local_outdated(const struct job *j)
+{
+    return answer_is_of_nobodys(j) && !j->decided_anew && is_outdated(j);
 }
 
 /* What the local server says after another look at what it serves, if there could be one. */
@@ -118,16 +122,26 @@ static bool is_final(const struct job *j)
     return j->peer == NULL && j->looked_again && !j->unread;
 }
 
+static bool has_schema(const struct job *j)
+{
+    const struct schema_index *x = j->peer != NULL ? j->peer->last_schemas : served_local_schemas(j->served);
+
+    return j->had_schema || route_has_schema(j->served, &j->info, x);
+}
+
+void answer_remember(struct job *j)
+{
+    j->had_schema = has_schema(j);
+    j->had_verb = j->had_verb || (j->peer != NULL && !lacks_verb(j));
+}
+
 /*
  * 404 says nothing else of a schema, in whatever form, than that it is not there; kube-aggregator says it without a
  * body.
  */
 static bool denies_schema(const struct job *j, const struct http_head *head)
 {
-    const struct schema_index *x = j->peer != NULL ? j->peer->last_schemas : served_local_schemas(j->served);
-
-    return head->status == 404 && !j->authn.rerouted && (j->peer != NULL || !j->looked_again) &&
-           route_has_schema(j->served, &j->info, x);
+    return head->status == 404 && !j->authn.rerouted && (j->peer != NULL || !j->looked_again) && has_schema(j);
 }
 
 /* Custom resources are answered to HEAD as to GET: an object that is not there has no body to say so. */
@@ -155,7 +169,7 @@ static bool is_last_word(const struct job *j, const struct http_head *head)
         return false;
     if (!is_excluded(j) && http_head_find_name(head, SLICE_LIT(REWRITE_UNSERVED)) != NULL)
         return true;
-    return !j->route.untold && j->denied + 1 == j->route.n_candidates;
+    return !j->route.untold && j->denied + 1 == j->route.n_candidates && !is_outdated(j);
 }
 
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body)
@@ -176,7 +190,7 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
     /* Discovery lists no verb for it: whether it is allowed was not known. Or it was known that it is not. */
     if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN || lacks_verb(j)))
         return DENIAL_NONE;
-    return (is_believed(j) || is_outdated(j)) && !is_out_of_scope(j) ? d : DENIAL_NONE;
+    return (is_believed(j) || is_local_outdated(j)) && !is_out_of_scope(j) ? d : DENIAL_NONE;
 }
 
 /*

@@ -30,6 +30,8 @@ static void send_to(struct job *j, const struct served_peer *peer)
     if (!relay_rewrite(j, peer, peer != NULL && only_if_ready(j)))
         return;
     j->peer = peer;
+    j->judge = NULL; /* who was asked whether the client may is not who answers */
+    j->had_schema = j->had_verb = false;
     j->summary.peer = peer != NULL ? peer->host : NULL;
     j->sent_ms = loop_now_ms(j->proxy->loop);
     job_set_state(j, JOB_FORWARDING);
@@ -140,7 +142,8 @@ static void local_denies(struct job *j)
         decide_anew(j);
         return;
     }
-    if (alternatives_body_gone(j) || j->route.row == ROUTE_ROW_FORBIDDEN || j->route.row == ROUTE_ROW_LOCAL_FAILOVER) {
+    if (alternatives_body_gone(j) || j->route.row == ROUTE_ROW_FORBIDDEN || j->route.row == ROUTE_ROW_LOCAL_FAILOVER ||
+        j->route.row == ROUTE_ROW_NEWEST) {
         job_drop_back(j);
         request_metrics_retry(j->proxy->request_metrics, "local-not-found");
         cluster_local_suspect(j->proxy->cluster);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One client's request on its way through the proxy, and the proxy's own state: what the files of this folder share. A
- * job lives in the exchange's arena and ends with the exchange.
- */
+/* One client's request on its way through the proxy, and the proxy's own state: what the files of this folder share. A
+ * job lives in the exchange's arena and ends with the exchange. */
 #ifndef MVPROXY_PROXY_JOB_H
 #define MVPROXY_PROXY_JOB_H
 
@@ -68,9 +66,10 @@ struct job {
     bool body_started, body_ended;   /* the target may have received a byte of the client's body; that is complete */
     bool keeps_body;                 /* all of the body so far is in `kept`, to be sent to another server */
     struct buf kept;                 /* initialized with the first byte of the body */
-    bool maybe_done;   /* a server may have executed it: neither client nor peer is told to send it again */
-    struct held *held; /* a response that is held back until it is known whether it is a denial (held.h) */
-    bool refreshed, decided_anew, moved; /* local discovery was polled, once; by a later snapshot; snapshots.c */
+    bool maybe_done;              /* a server may have executed it: neither client nor peer is told to send it again */
+    struct held *held;            /* a response that is held back until it is known whether it is a denial (held.h) */
+    bool refreshed, decided_anew; /* local discovery was polled, once; by a later snapshot */
+    bool moved, had_schema, had_verb; /* to a later snapshot; by the old one who is asked has it (answer_remember()) */
     bool looked_again, unread; /* the local server denied what its discovery lists; that could not be read since */
 
     /* serving a document */

@@ -54,6 +54,7 @@ static void note_miss(const struct job *j)
 /* Decides where the job goes, and sends it there. Once more after a refresh, by what is known then (decide.h). */
 static void act(struct job *j)
 {
+    snapshots_look(j->proxy);
     decide_route(j);
     switch (j->route.action) {
     case ROUTE_LOCAL:
@@ -255,7 +256,6 @@ void proxy_on_request(struct exchange *x, void *arg)
     j->config->refs++;
     job_take_snapshot(j);
     list_push_back(&p->under_way, &j->under_way);
-    snapshots_look(p);
     exchange_attach(x, relay_sink(), j);
     if (access_log_on(&j->config->access_log))
         request_summary_note_head(&j->summary, exchange_request(x));

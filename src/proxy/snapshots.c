@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "cluster/served_size.h"
 #include "kube/status.h"
+#include "proxy/answer.h"
 #include "proxy/job.h"
 
 enum {
@@ -47,8 +48,11 @@ static struct outdated measure(const struct proxy *p)
     return sum;
 }
 
-static const struct served_peer *find(const struct served *s, const char *id)
+/* Most stand where they stood: at `at`. */
+static const struct served_peer *find(const struct served *s, const char *id, size_t at)
 {
+    if (at < served_n_peers(s) && strcmp(served_peer_at(s, at)->id, id) == 0)
+        return served_peer_at(s, at);
     for (size_t i = 0; i < served_n_peers(s); i++)
         if (strcmp(served_peer_at(s, i)->id, id) == 0)
             return served_peer_at(s, i);
@@ -63,10 +67,12 @@ static void keep_candidates(struct job *j, const struct served *now)
     size_t n = 0, tried = 0;
 
     for (size_t i = 0; i < r->n_candidates; i++) {
-        const struct served_peer *p = find(now, served_peer_at(j->served, r->candidates[i])->id);
+        size_t at = r->candidates[i];
+        const struct served_peer *p = find(now, served_peer_at(j->served, at)->id, at);
 
         if (p == NULL || p->origin == NULL) {
             j->denied -= i < j->next_candidate && j->denied > 0;
+            r->untold = r->untold || (r->unserved && p != NULL); /* there, and cannot be asked */
             continue;
         }
         tried += i < j->next_candidate;
@@ -81,7 +87,8 @@ static void keep_candidates(struct job *j, const struct served *now)
 static bool goes_on(struct job *j)
 {
     const struct served *now = cluster_served(j->proxy->cluster);
-    const struct served_peer *peer = j->peer == NULL ? NULL : find(now, j->peer->id);
+    size_t at = j->peer == NULL ? 0 : (size_t)(j->peer - served_peer_at(j->served, 0));
+    const struct served_peer *peer = j->peer == NULL ? NULL : find(now, j->peer->id, at);
 
     if (j->state == JOB_DECIDING && j->waiter != NULL) {
         j->judge = NULL;
@@ -90,6 +97,7 @@ static bool goes_on(struct job *j)
     }
     if (j->state != JOB_FORWARDING || (j->peer != NULL && (peer == NULL || peer->origin == NULL)))
         return false;
+    answer_remember(j);
     keep_candidates(j, now);
     j->peer = peer;
     j->judge = NULL;

@@ -10,8 +10,8 @@
 
 struct proxy;
 
-/* A request has come: if there is another snapshot than for the last one, looks at the old ones at the end of the turn.
- * Nobody can hold more without requests. */
+/* A request is decided on: if there is another snapshot than for the last one, looks at the old ones at the end of the
+ * turn. Nobody can hold more without requests. */
 void snapshots_look(struct proxy *p);
 
 #endif

@@ -698,6 +698,33 @@ static void denied_schema(bool peer_has_it)
     world_close(&w);
 }
 
+#define NEWER_INDEX "{\"paths\":{\"apis/batch/v1\":{\"serverRelativeURL\":\"" SCHEMA "?hash=2\"}}}"
+
+/* With an older schema it is a last resort: what its discovery lists it does not deny for sure. */
+static void denied_by_the_older_one(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.opts.newest = w.local_has_jobs = true;
+    w.local_schemas = INDEX;
+    w.peer_schemas = NEWER_INDEX;
+    w.local_release = 1033;
+    w.peer_release = 1034;
+    world_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    ok(has(conn(&w.peers[0], 0), JOBS), "the newer server is asked");
+    w.peers[0].refuse = true;
+    hang_up(conn(&w.peers[0], 0), STREAM_CLOSE_NOW);
+    ok(has(conn(&w.local, 0), JOBS), "it fails: the local one is asked");
+    say(conn(&w.local, 0), NOT_FOUND);
+    ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: "), "which denies what it lists: 503");
+    ok(w.misses > 0, "it is looked at again");
+    world_close(&w);
+}
+
 static void schema_denied_by_a_peer(void)
 {
     struct world w;
@@ -752,6 +779,7 @@ int main(void)
     denied_schema(true);
     denied_schema(false);
     schema_denied_by_a_peer();
+    denied_by_the_older_one();
     denied_forbidden(0, true);
     denied_forbidden(1, false);
     return tap_end();

@@ -97,6 +97,40 @@ static void age(struct world *w, size_t changes, const char *head)
     }
 }
 
+/* So it does where a peer was asked before whether the client may: who answers now is no judge. */
+static void goes_when_local_answers_at_last(void)
+{
+    struct quota quota;
+    struct side *c, *s;
+    struct world w;
+
+    quota_init(&quota, NULL, 0);
+    world_init(&w, 1);
+    w.opts.max_outdated_bytes = 1;
+    w.schemas_quota = &quota;
+    w.local_schemas = INDEX("1");
+    w.fails_over = true;
+    world_start(&w);
+    c = ask(&w, GET("/apis", "Authorization: Bearer t\r\nAccept: " V2 "\r\n"));
+    ok(has(conn(&w.local, 0), "\r\n\r\n"), "the local server is asked whether the client may");
+    w.local.refuse = true;
+    hang_up(conn(&w.local, 0), STREAM_CLOSE_NOW);
+    ok(has(conn(&w.peers[0], 0), "\r\n\r\n"), "it does not say it: a peer is asked");
+    w.local.refuse = false;
+    say(conn(&w.peers[0], 0), "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
+    s = conn(&w.local, 1);
+    ok(has(s, "\r\n\r\n"), "which does not know: the local server gets the request");
+    say(s, HEAD);
+    ok(has(c, "\r\n\r\n") && quota.held > 0, "it answers");
+    w.schemas_quota = NULL;
+    world_know(&w);
+    is_u64(quota.held, 0, "and of what was known nothing is left when it is no longer true");
+    age(&w, 3, VERSION);
+    say(s, "3\r\none\r\n");
+    ok(has(c, "one"), "it goes on");
+    world_close(&w);
+}
+
 /* Who waits for a server's answer goes on with what is known now, and is answered. */
 static void those_who_wait(void)
 {
@@ -243,6 +277,136 @@ static void denied_by_local(bool over)
     world_close(&w);
 }
 
+#define JOBS_SCHEMA "/openapi/v3/apis/batch/v1"
+#define JOBS_INDEX "{\"paths\":{\"apis/batch/v1\":{\"serverRelativeURL\":\"" JOBS_SCHEMA "?hash=1\"}}}"
+
+/* By what is known now the local server never had it, and its 404 would be an honest one. */
+static void schema_denied_by_local(void)
+{
+    struct side *c, *s;
+    struct world w;
+
+    world_init(&w, 1);
+    w.opts.max_outdated_bytes = 1;
+    w.local_has_jobs = true;
+    w.local_schemas = w.peer_schemas = JOBS_INDEX;
+    world_start(&w);
+    c = ask(&w, GET(JOBS_SCHEMA, ""));
+    s = conn(&w.local, 0);
+    ok(has(s, "\r\n\r\n"), "the local server is asked for a schema that its index names");
+    w.local_has_jobs = false;
+    age(&w, 3, VERSION);
+    ok(c->n_got == 0, "by now its index does not");
+    say(s, NO_PATH);
+    if (ok(until(&w, world_waiting(&w)), "its 404 is doubted all the same: what it serves is read again")) {
+        world_refreshed(&w);
+        ok(has(conn(&w.peers[0], 0), "GET " JOBS_SCHEMA), "the peer is asked");
+        say(conn(&w.peers[0], 0), FINE);
+        ok(has(c, "\r\n\r\nok"), "and answers");
+    }
+    world_close(&w);
+}
+
+#define NO_VERB                                                                                                        \
+    "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\nContent-Length: 93\r\n\r\n"                  \
+    "{\"kind\":\"Status\",\"message\":\"the server does not allow this method on the requested resource\"}"
+
+/* The peer that is asked comes back without the verb, which it had, or it had not been asked. */
+static void verb_denied_by_peer(void)
+{
+    struct side *c;
+    struct world w;
+    size_t asked;
+
+    asked = asked_of_peers(&w, &c);
+    ok(has(conn(&w.peers[asked], 0), "\r\n\r\n"), "peer %zu is asked for a list", asked);
+    w.without_list = asked + 1;
+    age(&w, 3, VERSION);
+    ok(c->n_got == 0, "which it is known not to allow by now");
+    say(conn(&w.peers[asked], 0), NO_VERB);
+    if (ok(until(&w, c->n_got > 0 || w.peers[1 - asked].n_conns > 0) && c->n_got == 0, "its 405 is not passed on")) {
+        ok(has(conn(&w.peers[1 - asked], 0), "GET " JOBS), "the other one, which allows it, is asked");
+        say(conn(&w.peers[1 - asked], 0), FINE);
+        ok(has(c, "\r\n\r\nok"), "and answers");
+    }
+    world_close(&w);
+}
+
+/* What the first one had says nothing of the next one, which is asked when it is known not to allow it. */
+static void verb_denied_by_the_next(void)
+{
+    struct side *c, *first;
+    struct world w;
+    size_t asked;
+
+    asked = asked_of_peers(&w, &c);
+    first = conn(&w.peers[asked], 0);
+    ok(has(first, "\r\n\r\n"), "peer %zu is asked for a list", asked);
+    w.without_list = 2 - asked;
+    age(&w, 3, VERSION);
+    w.peers[asked].refuse = true;
+    hang_up(first, STREAM_CLOSE_NOW);
+    ok(has(conn(&w.peers[1 - asked], 0), "\r\n\r\n"),
+       "it fails: the other one is asked, which lost the verb meanwhile");
+    say(conn(&w.peers[1 - asked], 0), NO_VERB);
+    ok(has(c, "HTTP/1.1 405 "), "its 405 is the truth");
+    world_close(&w);
+}
+
+/* Nobody is known to have jobs, and the local server is away: so live peers are to say it. */
+static void init_without_jobs(struct world *w, size_t n_peers, bool over)
+{
+    world_init(w, n_peers);
+    w->opts.max_outdated_bytes = over ? 1 : 0;
+    w->peers_without_jobs = n_peers;
+    w->fails_over = w->local.refuse = true;
+    w->local_state = READINESS_UNREACHABLE;
+}
+
+/* Who has no address any more has not said that it has no such thing, and can no longer be asked. */
+static void last_word_without_the_other(void)
+{
+    struct origin *kept;
+    struct side *c;
+    struct world w;
+    size_t asked, gone;
+
+    init_without_jobs(&w, 2, true);
+    world_start(&w);
+    c = ask(&w, GET(JOBS, ""));
+    (void)until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0);
+    asked = w.peers[1].n_conns;
+    gone = 1 - asked;
+    ok(has(conn(&w.peers[asked], 0), "\r\n\r\n"), "peer %zu is asked for what nobody is known to have", asked);
+    kept = w.peers[gone].origin;
+    w.peers[gone].origin = NULL;
+    age(&w, 3, GET(JOBS, ""));
+    ok(c->n_got == 0, "the other one has no address any more");
+    say(conn(&w.peers[asked], 0), NO_PATH);
+    ok(has(c, "HTTP/1.1 503 "), "one that denies it is not all of them");
+    w.peers[gone].origin = kept;
+    world_close(&w);
+}
+
+/* What all peers deny that there were somebody may have who has come since. */
+static void last_word_before_a_newcomer(bool over)
+{
+    struct side *c;
+    struct world w;
+
+    init_without_jobs(&w, 2, over);
+    w.n_peers = w.peers_without_jobs = 1;
+    world_start(&w);
+    c = ask(&w, GET(JOBS, ""));
+    ok(has(conn(&w.peers[0], 0), "\r\n\r\n"), "the only peer is asked for what nobody is known to have");
+    w.n_peers = 2;
+    age(&w, 3, GET(JOBS, ""));
+    ok(c->n_got == 0, "another one has come, which has it");
+    say(conn(&w.peers[0], 0), NO_PATH);
+    ok(has(c, "HTTP/1.1 503 "), "the first one's 404 is not the last word");
+    world_close(&w);
+}
+
 /* The next server that is asked for what nobody is known to have, of three; 3: none. */
 static size_t next_asked(struct world *w, const bool seen[3])
 {
@@ -266,11 +430,7 @@ static bool denied_by_peers(bool over)
     struct side *c;
     size_t i;
 
-    world_init(&w, 3);
-    w.opts.max_outdated_bytes = over ? 1 : 0;
-    w.peers_without_jobs = 3;
-    w.fails_over = w.local.refuse = true;
-    w.local_state = READINESS_UNREACHABLE;
+    init_without_jobs(&w, 3, over);
     world_start(&w);
     c = ask(&w, GET(JOBS, ""));
     i = next_asked(&w, seen);
@@ -290,6 +450,39 @@ static bool denied_by_peers(bool over)
     w.n_peers = 3;
     world_close(&w);
     return seen[2];
+}
+
+/* Each takes what is known when it is decided on again, and no request has to come for that. */
+static void those_who_are_decided_anew(void)
+{
+    enum { REQUESTS = 8 };
+    struct quota quota;
+    struct world w;
+    size_t one;
+
+    quota_init(&quota, NULL, 0);
+    world_init(&w, 1);
+    w.opts.max_outdated_bytes = 1;
+    w.peers_without_jobs = 1;
+    w.no_refresh = true;
+    w.local_schemas = INDEX("1");
+    world_start(&w);
+    for (size_t i = 0; i < REQUESTS; i++) {
+        (void)ask(&w, GET(JOBS, ""));
+        (void)has(conn(&w.local, i), "\r\n\r\n");
+    }
+    w.peers_without_jobs = 0;
+    w.schemas_quota = &quota;
+    change(&w);
+    one = quota.held;
+    for (size_t i = 0; i < REQUESTS; i++) {
+        say(conn(&w.local, i), NO_PATH);
+        ok(has(conn(&w.peers[0], i), "\r\n\r\n"), "%zu: by now the peer has it, and is asked", i);
+        change(&w);
+        world_settle(&w);
+    }
+    ok(quota.held <= 3 * one, "they hold the current snapshot and two that were replaced, not one each");
+    world_close(&w);
 }
 
 static char *long_document(void)
@@ -348,6 +541,7 @@ static void those_who_read(void)
 int main(void)
 {
     goes_when_the_answer_begins();
+    goes_when_local_answers_at_last();
     those_who_wait();
     those_who_wait_for_a_poll();
     those_who_wait_for_peers();
@@ -355,9 +549,15 @@ int main(void)
     candidate_without_address(true);
     for (int over = 0; over <= 1; over++) {
         denied_by_local(over != 0);
+        last_word_before_a_newcomer(over != 0);
         while (!denied_by_peers(over != 0))
             ;
     }
+    schema_denied_by_local();
+    verb_denied_by_peer();
+    verb_denied_by_the_next();
+    last_word_without_the_other();
+    those_who_are_decided_anew();
     those_who_read();
     return tap_end();
 }

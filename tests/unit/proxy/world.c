@@ -22,17 +22,18 @@
     "\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"scope\":\"Namespaced\",\"singularResource\":\"pod\","       \
     "\"verbs\":[\"get\",\"list\",\"watch\",\"create\"],\"subresources\":[{\"subresource\":\"exec\",\"verbs\":["        \
     "\"create\",\"get\"]},{\"subresource\":\"proxy\",\"verbs\":[\"create\",\"get\"]}]}]}]}"
-#define JOBS_GROUP                                                                                                     \
+#define JOBS_GROUP(list)                                                                                               \
     "{\"metadata\":{\"name\":\"batch\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"jobs\","      \
     "\"responseKind\":{\"group\":\"batch\",\"version\":\"v1\",\"kind\":\"Job\"},\"scope\":\"Namespaced\","             \
-    "\"singularResource\":\"job\",\"verbs\":[\"get\",\"list\",\"watch\",\"create\",\"update\",\"patch\",\"delete\"],"  \
-    "\"subresources\":[{"                                                                                              \
+    "\"singularResource\":\"job\",\"verbs\":[\"get\"," list                                                            \
+    "\"watch\",\"create\",\"update\",\"patch\",\"delete\"],\"subresources\":[{"                                        \
     "\"subresource\":\"status\",\"verbs\":[\"get\",\"create\"]},{\"subresource\":\"proxy\",\"verbs\":[\"get\"]},{"     \
     "\"subresource\":\"exec\",\"verbs\":[\"get\"]}]}]}]}"
+#define NO_GROUPS LIST_HEAD "]}"
 
 const char *world_document(void)
 {
-    return LIST_HEAD JOBS_GROUP "]}";
+    return LIST_HEAD JOBS_GROUP("\"list\",") "]}";
 }
 
 /* ---- cluster/cluster.h, as the test wants it ---- */
@@ -210,10 +211,10 @@ static struct disco_doc *parse(const char *text)
     return d;
 }
 
-static struct disco *make_disco(bool jobs)
+static struct disco *make_disco(const char *text)
 {
     struct disco_doc *core = parse(LIST_HEAD PODS_GROUP "]}");
-    struct disco_doc *apis = parse(jobs ? world_document() : LIST_HEAD "]}");
+    struct disco_doc *apis = parse(text);
     struct disco *d = disco_new(core, apis);
 
     disco_doc_unref(core);
@@ -239,7 +240,9 @@ static struct schema_index *schemas(const struct world *w, const char *text)
 void world_know(struct world *w)
 {
     static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
-    struct disco *local = make_disco(w->local_has_jobs), *other = make_disco(true), *lacking = make_disco(false);
+    struct disco *local = make_disco(w->local_has_jobs ? world_document() : NO_GROUPS);
+    struct disco *other = make_disco(world_document()), *lacking = make_disco(NO_GROUPS);
+    struct disco *listless = make_disco(LIST_HEAD JOBS_GROUP("") "]}");
     bool by_peers = w->peers_without_jobs < w->n_peers;
     struct schema_index *others = schemas(w, w->peer_schemas), *before = schemas(w, w->last_schemas);
     struct served_gv jobs = {SLICE_LIT("batch"), SLICE_LIT("v1")};
@@ -273,7 +276,9 @@ void world_know(struct world *w)
                                         .life = i < w->peers_lapsed ? SERVED_LAPSED : SERVED_LIVE,
                                         .discovery_known = !w->peers_pending,
                                         .pending = w->peers_pending,
-                                        .disco = i < w->peers_without_jobs ? lacking : other,
+                                        .disco = i + 1 == w->without_list    ? listless
+                                                 : i < w->peers_without_jobs ? lacking
+                                                                             : other,
                                         .schemas = i < w->without_schemas ? NULL : others,
                                         .last_schemas = before,
                                         .schemas_pending = w->schemas_pending,
@@ -296,6 +301,7 @@ void world_know(struct world *w)
     disco_unref(local);
     disco_unref(other);
     disco_unref(lacking);
+    disco_unref(listless);
     schema_index_unref(in.local_schemas);
     schema_index_unref(others);
     schema_index_unref(before);

@@ -52,6 +52,7 @@ struct world {
     bool unread;               /* its discovery could not be read the last time */
     bool local_has_jobs;       /* the local server serves batch/v1 jobs, too */
     size_t peers_without_jobs; /* of the peers so many, from the first; the others serve batch/v1 jobs */
+    size_t without_list;       /* this peer, from 1, serves batch/v1 jobs without the verb; 0: all have it */
     size_t peers_lapsed;       /* so many from the first; the others are live */
     bool behind;               /* the Leases cannot be followed now */
     bool peers_pending;        /* they are there, and have not said what they serve */
