@@ -74,11 +74,22 @@ static void on_wait_limit(evutil_socket_t fd, short what, void *arg)
     (void)arg;
 }
 
+/* Otherwise it writes to standard error, in a form of its own. What its resolver says of name servers is no news: who
+ * asked says that there was no answer. */
+static void on_library_message(int severity, const char *text)
+{
+    if (severity >= EVENT_LOG_WARN)
+        log_warning("Message from libevent", LT("err", text));
+    else if (severity == EVENT_LOG_MSG)
+        log_v(2, "Message from libevent", LT("message", text));
+}
+
 static struct event_base *new_base(void)
 {
     struct event_config *config = event_config_new();
     struct event_base *base = NULL;
 
+    event_set_log_callback(on_library_message);
     if (config != NULL) {
         /* Adding and removing interest within a turn cancels out instead of costing two epoll_ctl. */
         event_config_set_flag(config, EVENT_BASE_FLAG_EPOLL_USE_CHANGELIST);

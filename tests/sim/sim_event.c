@@ -37,6 +37,11 @@ static uint64_t due_us(const struct event *e)
     return (uint64_t)e->ev_timeout.tv_sec * 1000000 + (uint64_t)e->ev_timeout.tv_usec;
 }
 
+void event_set_log_callback(event_log_cb cb)
+{
+    (void)cb;
+}
+
 struct event_config *event_config_new(void)
 {
     return calloc(1, sizeof(struct event_config));

@@ -516,6 +516,33 @@ static void test_run_and_signal(struct loop *l)
     is_str(g.text, "sa", "until the next turn");
 }
 
+static void turn_within(evutil_socket_t fd, short what, void *arg)
+{
+    struct log *g = arg;
+
+    (void)fd;
+    (void)what;
+    event_base_loop(loop_base(g->l), EVLOOP_NONBLOCK);
+}
+
+static void test_library_message(struct loop *l)
+{
+    struct log g = {.l = l};
+    const struct timeval at_once = {0, 0};
+    char *said = NULL;
+    size_t n;
+    FILE *log = open_memstream(&said, &n);
+
+    log_set_stream(log);
+    event_base_once(loop_base(l), -1, EV_TIMEOUT, turn_within, &g, &at_once);
+    settle(l);
+    log_set_stream(stderr);
+    fclose(log);
+    ok(said != NULL && said[0] == 'W' && strstr(said, "libevent") != NULL && strstr(said, "reentrant") != NULL,
+       "what libevent complains of is a line of the log: %s", said);
+    free(said);
+}
+
 static void test_metric(void)
 {
     struct metrics *m = metrics_new();
@@ -548,6 +575,7 @@ int main(void)
     test_events(l);
     test_pause();
     test_run_and_signal(l);
+    test_library_message(l);
     test_metric();
     loop_free(l);
     return tap_end();
