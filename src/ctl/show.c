@@ -177,21 +177,21 @@ static void print_expiring(struct json_object *list)
     }
 }
 
-static void print_first_to_end(struct json_object *list)
+static void print_next_to_end(struct json_object *list)
 {
-    struct json_object *first = NULL;
+    struct json_object *next = NULL;
     char left[32];
 
     for (size_t i = 0; i < field_count(list); i++) {
         struct json_object *c = json_object_array_get_idx(list, i);
 
         if (field_number(c, "remainingSeconds") > 0 &&
-            (first == NULL || field_number(c, "remainingSeconds") < field_number(first, "remainingSeconds")))
-            first = c;
+            (next == NULL || field_number(c, "remainingSeconds") < field_number(next, "remainingSeconds")))
+            next = c;
     }
-    if (first != NULL)
-        printf("Certs:      the first to end is that of %s, in %s\n", field_text(first, "option"),
-               field_duration(field_number(first, "remainingSeconds"), left, sizeof(left)));
+    if (next != NULL)
+        printf("Certs:      the next to end is that of %s, in %s\n", field_text(next, "option"),
+               field_duration(field_number(next, "remainingSeconds"), left, sizeof(left)));
 }
 
 /* What is to be known although it is ready. */
@@ -235,7 +235,7 @@ static void print_process(struct json_object *result)
                   strstr(field_text(config, "lastFilesRefused"), "egress-selector-config-file") != NULL
                       ? "changed egress configuration refused"
                       : "changed certificate files refused");
-    print_first_to_end(field(result, "certificates"));
+    print_next_to_end(field(result, "certificates"));
     print_expiring(field(result, "certificates"));
 }
 
