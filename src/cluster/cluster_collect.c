@@ -13,7 +13,7 @@
 
 enum {
     FRESH_MS = 2000,    /* so long what was read before the local server went is as good as what peers say */
-    RENEWAL_MS = 15000, /* a kube-apiserver renews its Lease every 10 s */
+    RENEWAL_MS = 25000, /* a kube-apiserver renews its Lease every 10 s: one renewal may fail */
 };
 
 /*
@@ -137,7 +137,7 @@ static bool is_silent(const struct server *s)
 
 /*
  * By our clock its Lease has expired, and it is no peer; but that of one of us may be wrong, or nobody could write
- * Leases for an hour. If it is there we see that by its next renewal.
+ * Leases for an hour, and can again. If it is there we see that by its next renewal.
  */
 static bool may_be_renewed(const struct cluster *c, const struct peer *p, struct survey *s)
 {
