@@ -81,12 +81,18 @@ static bool has_no_route(const struct job *j)
 }
 
 /* Of the peer that answers, by its discovery. */
-static bool lacks_verb(const struct job *j)
+static enum disco_answer listed_by_peer(const struct job *j)
 {
     struct gvr gvr = reqinfo_gvr(&j->info);
 
-    return j->peer != NULL && j->peer->disco != NULL && !j->had_verb &&
-           disco_lookup(j->peer->disco, &gvr, j->info.subresource, j->info.verb) == DISCO_NO_VERB;
+    if (j->peer == NULL || j->peer->disco == NULL)
+        return DISCO_NO_RESOURCE;
+    return disco_lookup(j->peer->disco, &gvr, j->info.subresource, j->info.verb);
+}
+
+static bool lacks_verb(const struct job *j)
+{
+    return !j->had_verb && listed_by_peer(j) == DISCO_NO_VERB;
 }
 
 /* Of who answers: that he serves it; or that somebody may, where we may not know what the local server serves. */
@@ -103,8 +109,7 @@ bool answer_is_of_nobodys(const struct job *j)
     return j->peer == NULL && (j->route.row == ROUTE_ROW_NOBODY || j->route.row == ROUTE_ROW_NO_PEERS);
 }
 
-/* By now somebody serves it, or may. */
-static bool is_outdated(const struct job *j)
+bool answer_is_outdated(const struct job *j)
 {
     const struct served *now = cluster_served(j->proxy->cluster);
 
@@ -113,7 +118,7 @@ static bool is_outdated(const struct job *j)
 
 static bool is_local_outdated(const struct job *j)
 {
-    return answer_is_of_nobodys(j) && !j->decided_anew && is_outdated(j);
+    return answer_is_of_nobodys(j) && !j->decided_anew && answer_is_outdated(j);
 }
 
 /* What the local server says after another look at what it serves, if there could be one. */
@@ -132,7 +137,7 @@ static bool has_schema(const struct job *j)
 void answer_remember(struct job *j)
 {
     j->had_schema = has_schema(j);
-    j->had_verb = j->had_verb || (j->peer != NULL && !lacks_verb(j));
+    j->had_verb = j->had_verb || listed_by_peer(j) == DISCO_SERVED;
 }
 
 /*
@@ -169,7 +174,7 @@ static bool is_last_word(const struct job *j, const struct http_head *head)
         return false;
     if (!is_excluded(j) && http_head_find_name(head, SLICE_LIT(REWRITE_UNSERVED)) != NULL)
         return true;
-    return !j->route.untold && j->denied + 1 == j->route.n_candidates && !is_outdated(j);
+    return !j->route.untold && j->denied + 1 == j->route.n_candidates && !answer_is_outdated(j);
 }
 
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body)

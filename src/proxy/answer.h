@@ -19,6 +19,8 @@ bool answer_proves_nothing(const struct job *j);
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body);
 /* The job is about to be given another snapshot: whom it was sent to is judged by the one that it was sent by. */
 void answer_remember(struct job *j);
+/* Nobody was known to serve it when it was decided on; by now somebody does, or may. */
+bool answer_is_outdated(const struct job *j);
 /*
  * Whether the local server answers for what nobody was known to serve when the request came. answer_denies() of it:
  * somebody does by now, or may. The request has waited for long, at servers that did not answer.

@@ -77,6 +77,8 @@ void decide_anew(struct job *j)
 {
     job_drop_back(j);
     j->decided_anew = true;
+    j->peer = NULL; /* of the old snapshot */
+    j->summary.peer = NULL;
     j->stage = JOB_STAGE_READY_PEERS;
     j->next_candidate = j->denied = 0;
     j->peers_starting = j->peers_busy = j->stays = j->local_tried = false;

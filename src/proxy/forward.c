@@ -123,6 +123,10 @@ static void peer_denies(struct job *j)
     job_drop_back(j);
     if (j->route.unserved) {
         j->denied++;
+        if (!j->route.untold && !j->decided_anew && !alternatives_body_gone(j) && answer_is_outdated(j)) {
+            decide_anew(j);
+            return;
+        }
     } else {
         cluster_disbelieved(j->proxy->cluster, j->peer->host, &gvr);
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);

@@ -52,6 +52,7 @@ void job_take_snapshot(struct job *j)
 void job_waited(struct job *j)
 {
     j->waiter = NULL;
+    j->moved = false;
     j->judge = NULL; /* of the old snapshot, as a peer would be that answered: there was none yet */
     job_take_snapshot(j);
 }

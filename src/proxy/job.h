@@ -69,8 +69,9 @@ struct job {
     bool maybe_done;              /* a server may have executed it: neither client nor peer is told to send it again */
     struct held *held;            /* a response that is held back until it is known whether it is a denial (held.h) */
     bool refreshed, decided_anew; /* local discovery was polled, once; by a later snapshot */
-    bool moved, had_schema, had_verb; /* to a later snapshot; by the old one who is asked has it (answer_remember()) */
-    bool looked_again, unread; /* the local server denied what its discovery lists; that could not be read since */
+    bool moved;                   /* given a later snapshot since it was decided on (snapshots.c) */
+    bool had_schema, had_verb;    /* then: by the old one, who is asked has it (answer_remember()) */
+    bool looked_again, unread;    /* the local server denied what its discovery lists; that could not be read since */
 
     /* serving a document */
     struct slice document;

@@ -395,6 +395,7 @@ static void last_word_before_a_newcomer(bool over)
     struct world w;
 
     init_without_jobs(&w, 2, over);
+    w.local.refuse = false;
     w.n_peers = w.peers_without_jobs = 1;
     world_start(&w);
     c = ask(&w, GET(JOBS, ""));
@@ -403,7 +404,9 @@ static void last_word_before_a_newcomer(bool over)
     age(&w, 3, GET(JOBS, ""));
     ok(c->n_got == 0, "another one has come, which has it");
     say(conn(&w.peers[0], 0), NO_PATH);
-    ok(has(c, "HTTP/1.1 503 "), "the first one's 404 is not the last word");
+    ok(has(conn(&w.peers[1], 3), "GET " JOBS), "the first one's 404 is not the last word: that one is asked");
+    say(conn(&w.peers[1], 3), FINE);
+    ok(has(c, "\r\n\r\nok") && w.local.n_conns == 0, "and answers, and nobody waits for a local server that hangs");
     world_close(&w);
 }
 
