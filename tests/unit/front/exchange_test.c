@@ -391,6 +391,7 @@ static void test_given_to_doomed(struct fake *f)
 
 static void test_asked(struct fake *f)
 {
+    static struct arena_pool pool = {.ceiling = 1000};
     struct quota quota;
     uint64_t now = clock_us();
 
@@ -400,13 +401,15 @@ static void test_asked(struct fake *f)
     is_u64(exchange_started_us(&f->x), now + 5, "when it came");
     f->x.quota = &quota;
     ok(exchange_quota(&f->x) == &quota, "who pays for it");
-    f->x.request_arena = arena_new(1000);
+    f->x.arenas = &pool;
+    f->x.request_arena = arena_pool_take(&pool, NULL);
     ok(f->x.request_arena != NULL && exchange_request_arena(&f->x) == f->x.request_arena, "where its head is");
     ok(exchange_for_client(&f->x, SLICE_LIT("1.2.3.4")), "nobody judges clients here");
-    arena_free(f->x.request_arena);
-    f->x.request_arena = NULL;
+    exchange_give_gone(&f->x, "left");
+    ok(exchange_request_arena(&f->x) == NULL && pool.n == 1, "which nobody needs once its client has left");
+    arena_pool_free(&pool);
+    f->x.arenas = NULL;
     f->x.quota = NULL;
-    exchange_abort(&f->x, "");
     clock_real();
 }
 

@@ -443,6 +443,33 @@ static void test_exactly_much(struct kit *k)
     end_memory(m, address, 1);
 }
 
+/* Nor is it remembered that he was, of who held little then. */
+static void test_was_idle(struct kit *k)
+{
+    struct memory_address address[2];
+    struct memory *m = new_memory(k, address, 2);
+    struct fake f[3] = {0};
+
+    clock_fake(clock_us(), clock_wall_us());
+    for (int i = 0; i < 3; i++)
+        memory_enter(m, &f[i].holder, &address[i == 0].held);
+    f[1].idle = true;
+    hold(&f[1], 32 << 10);
+    hold(&f[0], 7900 << 10);
+    later(k, 0);
+    ok(!f[0].ended && !f[1].ended, "nobody of another address, nor who has only now come to hold much");
+    end_fake(&f[0].holder);
+    hold(&f[1], 64 << 10);
+    hold(&f[2], 7900 << 10);
+    later(k, 2000);
+    ok(f[2].ended && !f[1].ended, "the greediest ends, and not before him who was idle: %d%d", f[1].ended, f[2].ended);
+    clock_real();
+    for (int i = 1; i < 3; i++)
+        if (!f[i].ended)
+            end_fake(&f[i].holder);
+    end_memory(m, address, 2);
+}
+
 /* ---- many addresses ---- */
 
 enum { SILENT = 3000 };
@@ -711,12 +738,19 @@ static void test_heads_of_clients(void)
 }
 
 static const struct kit_story stories[] = {
-    {"answered heads", test_answered_heads},     {"limit", test_limit},
-    {"endless heads", test_endless_heads},       {"greediest", test_greediest},
-    {"many between requests", test_crowd_idle},  {"many that wait", test_crowd_busy},
-    {"a share is left", test_share_is_left},     {"looks", test_looks},
-    {"silent addresses", test_silent_addresses}, {"crowd of addresses", test_crowd_of_addresses},
-    {"large is over", test_large_is_over},       {"exactly much", test_exactly_much},
+    {"answered heads", test_answered_heads},
+    {"limit", test_limit},
+    {"endless heads", test_endless_heads},
+    {"greediest", test_greediest},
+    {"many between requests", test_crowd_idle},
+    {"many that wait", test_crowd_busy},
+    {"a share is left", test_share_is_left},
+    {"looks", test_looks},
+    {"silent addresses", test_silent_addresses},
+    {"crowd of addresses", test_crowd_of_addresses},
+    {"large is over", test_large_is_over},
+    {"exactly much", test_exactly_much},
+    {"was idle", test_was_idle},
 };
 
 static const struct world_story stories1[] = {

@@ -70,6 +70,32 @@ static void changed_locally(void)
     world_close(&w);
 }
 
+#define CORS(n) "Access-Control-" n ": o\r\n"
+
+/* What counts for a browser is the verdict that the answer rests on, and not one that broke off before. */
+static void verdict_breaks_off(void)
+{
+    struct world w;
+    struct side *c;
+
+    world_init(&w, 1);
+    w.fails_over = true;
+    w.local_state = READINESS_UNREACHABLE;
+    world_start(&w);
+    c = client(&w);
+    say(c, ASK("GET", V2, "Origin: https://k\r\n"));
+    (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
+    say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" CORS("1") CORS("2") CORS("3") CORS("4")
+                                  CORS("5") CORS("6") CORS("7") CORS("8") "\r\nhalf");
+    world_settle(&w);
+    hang_up(conn(&w.peers[0], 0), STREAM_CLOSE_ABORT);
+    ok(has(conn(&w.local, 0), "\r\n\r\n"), "a peer's verdict breaks off: the local server is asked after all");
+    say(conn(&w.local, 0), "HTTP/1.1 304 Not Modified\r\nETag: \"L\"\r\n" CORS("Local") "\r\n");
+    ok(has(c, world_document()) && got(c, CORS("Local")), "its fields for a browser are there");
+    ok(!got(c, CORS("1")) && !got(c, CORS("8")), "and no others");
+    world_close(&w);
+}
+
 /* The refusal comes in the form that the client asked for: our question had another Accept. */
 static void denied(void)
 {
@@ -283,6 +309,12 @@ static void no_protobuf(void)
     ok(has(conn(&w.local, 0), "Accept: " PROTOBUF "\r\n"), "nothing else is: the local server's");
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlocal");
     ok(has(c, "\r\n\r\nlocal"), "answer");
+    w.no_protobuf = false;
+    buf_reset(&c->got);
+    say(c, ASK("GET", PROTOBUF "," V2BETA1, ""));
+    ok(until(&w, world_waiting(&w)), "one that is waited for");
+    world_refreshed(&w);
+    ok(has(c, world_document()) && got(c, "Content-Type: " V2BETA1 "\r\n"), "and could not be made: the same");
     world_close(&w);
 }
 
@@ -440,6 +472,7 @@ int main(void)
 {
     allowed();
     changed_locally();
+    verdict_breaks_off();
     denied();
     peer_denies();
     in_trouble();

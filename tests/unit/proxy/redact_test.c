@@ -11,6 +11,7 @@ static const struct {
     {"/api/v1/pods?", "/api/v1/pods?"},
     {"/api/v1/pods?watch=1&labelSelector=a%3Db&resourceVersion=7",
      "/api/v1/pods?watch=1&labelSelector=a%3Db&resourceVersion=7"},
+    {"/pods?allowWatchBookmarks=true&container=c", "/pods?allowWatchBookmarks=true&container=c"},
     {"/x?access_token=s3cret", "/x?access_token=..."},
     {"/x?watch&a=b=c&limit=1", "/x?watch&a=...&limit=1"},
     {"/exec?command=sh&command=-c&command=pw&stdin=true", "/exec?command=...&command=...&command=...&stdin=true"},

@@ -323,6 +323,7 @@ int main(void)
         {"GA", true, ROUTE_ROW_SERVED_LOCALLY, "", "nor one without address"},
         {"LO L", true, ROUTE_ROW_LOCAL_FAILOVER, "10", "older ones last, where that matters"},
         {"G LO GO", true, ROUTE_ROW_LOCAL_FAILOVER, "102", "but before all who have lapsed"},
+        {"GO G LO", true, ROUTE_ROW_LOCAL_FAILOVER, "210", "of whom older ones are last, too"},
         {"G", false, ROUTE_ROW_PEER, "0", "what the local server lacks is a peer's, as ever"},
     };
     struct disco *with = make_disco(SLICE_LIT(HEAD JOBS "]}")), *without = make_disco(SLICE_LIT(HEAD "]}"));
