@@ -72,6 +72,7 @@ struct refresh {
     enum api_word word; /* of its mvproxy, in the last poll that succeeded */
     uint64_t confirmed_ms, read_ms, polls;
     uint64_t unknown_ms; /* while not known: since when it can be asked */
+    uint64_t lost_ms;    /* when it could no longer be asked; 0: never */
     struct err failure, last_failure;
     uint64_t last_failure_ms;
 };
@@ -395,6 +396,17 @@ void refresh_invalidate(struct refresh *r)
     }
 }
 
+/* What may be its is held back for a minute: an address that comes and goes begins no other one. */
+static void note_address(struct refresh *r, const struct origin *o)
+{
+    uint64_t now = loop_now_ms(r->loop);
+
+    if (o == NULL && r->origin != NULL)
+        r->lost_ms = now;
+    else if (o != NULL && r->origin == NULL && (r->lost_ms == 0 || now - r->lost_ms >= TIMEOUT_PEER_UNKNOWN_MS))
+        r->unknown_ms = now;
+}
+
 void refresh_set_origin(struct refresh *r, struct origin *o)
 {
     struct origin *old = r->origin;
@@ -404,8 +416,7 @@ void refresh_set_origin(struct refresh *r, struct origin *o)
     r->fetch = NULL;
     r->again = r->mvproxy = false;
     r->word = API_WORD_NONE;
-    if (r->origin == NULL)
-        r->unknown_ms = loop_now_ms(r->loop);
+    note_address(r, o);
     r->origin = o == NULL ? NULL : origin_ref(o);
     origin_unref(old);
     backoff_reset(&r->backoff);

@@ -433,7 +433,7 @@ static void serve_watch(struct kube_store *s, enum kube_kind k, struct sim_reque
     w->kind = k;
     w->request = q;
     w->from = from;
-    w->label_126 = slice_has_prefix(sim_query(q, "labelSelector"), SLICE_LIT("k8s.io"));
+    w->label_126 = slice_has_prefix(sim_query(q, "labelSelector"), SLICE_LIT("k8s.io%2Fcomponent"));
     w->store = s;
     w->bookmark = timer(s->loop, on_bookmark, w);
     w->end = timer(s->loop, on_end, w);

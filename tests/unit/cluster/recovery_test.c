@@ -317,6 +317,30 @@ static void dead_address(void)
     world_end(&w);
 }
 
+/* Whoever writes Leases could otherwise hold back every API that nobody has, for ever. */
+static void address_that_comes_and_goes(void)
+{
+    struct kube_lease l = {.name = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe",
+                           .hostname = "ghost",
+                           .holder = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe_x",
+                           .duration_s = 3600};
+    unsigned held = 0;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 8000), "ready");
+    for (unsigned s = 0; s < 600; s += 2) {
+        l.address = s % 50 == 0 ? NULL : "10.0.0.9:6443";
+        l.renew_us = clock_wall_us();
+        kube_put_lease(w.store, &l);
+        sim_run_ms(w.loop, 2000);
+        held += served_unknown_peer(cluster_served(w.cluster)) ? 2 : 0;
+    }
+    ok(held >= 50 && held <= 70, "what a dead address may have is held back for a minute in all (%u s)", held);
+    world_end(&w);
+}
+
 /* What kube-apiserver shows of etcd's troubles: nobody lapses for it, and nothing is denied meanwhile. */
 static void etcd_changes_leader(void)
 {
@@ -404,6 +428,7 @@ int main(void)
     leases_come_and_go();
     nowhere();
     dead_address();
+    address_that_comes_and_goes();
     it_is_silent();
     it_answers();
     it_renews();
