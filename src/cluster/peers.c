@@ -123,9 +123,15 @@ static void take_out(struct peers *p, struct peer *peer, const char *why)
 }
 
 /*
- * A full table has room for who is there rather than for who left or is dead: of those, the one that was seen longest
- * ago goes.
+ * A full table has room for who is there rather than for who left, is dead, or is silent and has never answered (a
+ * Lease that somebody forged): of those, the one that was seen longest ago goes.
  */
+static bool is_dispensable(const struct peer *peer)
+{
+    return !peer->fixed &&
+           (peer->left || peer->life == PEER_FORGOTTEN || (peer->life == PEER_LAPSED && !peer->answered));
+}
+
 static bool make_room(struct peers *p)
 {
     struct peer *oldest = NULL;
@@ -133,8 +139,7 @@ static bool make_room(struct peers *p)
     for (size_t i = 0; i < p->n; i++) {
         struct peer *peer = p->table[i];
 
-        if (!peer->fixed && (peer->left || peer->life == PEER_FORGOTTEN) &&
-            (oldest == NULL || peer->seen_ms < oldest->seen_ms))
+        if (is_dispensable(peer) && (oldest == NULL || peer->seen_ms < oldest->seen_ms))
             oldest = peer;
     }
     if (oldest != NULL)

@@ -259,6 +259,33 @@ static void limits(void)
     world_end(&w);
 }
 
+/* Leases that somebody forged: renewed they are peers, silent they keep nobody out. */
+static void forged_crowd(void)
+{
+    char name[] = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe", holder[sizeof(name) + 2];
+    struct kube_server *b;
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    for (unsigned i = 0; i < LIMIT_PEERS + 4; i++) {
+        struct kube_lease l = {.name = name, .hostname = "ghost", .holder = holder, .duration_s = 3600};
+
+        name[10] = (char)('a' + i / 26);
+        name[11] = (char)('a' + i % 26);
+        (void)snprintf(holder, sizeof(holder), "%s_x", name);
+        l.renew_us = clock_wall_us();
+        kube_put_lease(w.store, &l);
+    }
+    sim_run_ms(w.loop, 1000);
+    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    sim_run_ms(w.loop, 60000);
+    ok(world_peer_of(&w, b) != NULL && world_peer_serves(&w, b, "batch", "v1", "jobs"),
+       "a server has a place when they lapse");
+    world_end(&w);
+}
+
 /* What is so already is not said again. */
 static void drained_twice(void)
 {
@@ -388,6 +415,7 @@ int main(void)
     groups();
     odd_definitions();
     limits();
+    forged_crowd();
     drained_twice();
     denied_long_ago();
     not_yet();
