@@ -272,6 +272,7 @@ static void test_good(void)
     is_str(c->tls_cert_file, "c", "text");
     is_u64(c->secure_port, 6443, "default number");
     is_u64(c->client_idle_timeout, 90000, "duration");
+    is_u64(c->request_timeout, 0, "what kube-apiserver would still answer is waited for by default");
     is_str(c->peers[1], "b=[fd00::1]:6443", "a scalar list is split at commas");
     is_str(c->requestheader_allowed_names[0], "a,b", "a sequence's items are taken whole");
     is_str(c->requestheader_allowed_names[1], "c", "all of them");
