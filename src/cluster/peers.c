@@ -122,16 +122,14 @@ static void take_out(struct peers *p, struct peer *peer, const char *why)
     peer_free(peer);
 }
 
-/*
- * A full table has room for who is there rather than for who left, is dead, or is silent and has never answered (a
- * Lease that somebody forged): of those, the one that was seen longest ago goes.
- */
+/* It left, is dead, or is silent and has never answered: a Lease that somebody forged. */
 static bool is_dispensable(const struct peer *peer)
 {
     return !peer->fixed &&
            (peer->left || peer->life == PEER_FORGOTTEN || (peer->life == PEER_LAPSED && !peer->answered));
 }
 
+/* A full table has room for who is there: of those who can be spared the one that was seen longest ago goes. */
 static bool make_room(struct peers *p)
 {
     struct peer *oldest = NULL;
@@ -143,7 +141,8 @@ static bool make_room(struct peers *p)
             oldest = peer;
     }
     if (oldest != NULL)
-        take_out(p, oldest, oldest->left ? "Lease deleted, and its place is needed" : "dead, and its place is needed");
+        take_out(p, oldest,
+                 oldest->left ? "Lease deleted, and its place is needed" : "no answers, and its place is needed");
     return oldest != NULL;
 }
 

@@ -13,11 +13,10 @@
 #include "net/cidr.h"
 #include "net/tls_inspect.h"
 
-/* For the admin listener, the control socket, files, watches. */
 enum {
-    SPARE_DESCRIPTORS = 320,
-    OUTDATED_SHARE =
-        4, /* what replaced snapshots may take, beside what clients hold: a quarter of that, and at most: */
+    SPARE_DESCRIPTORS = 320, /* for the admin listener, the control socket, files, watches */
+    /* What replaced snapshots may take, beside what clients hold: this part of that, and no more than so much. */
+    OUTDATED_SHARE = 4,
     MOST_OUTDATED_BYTES = 128 << 20,
 };
 

@@ -70,7 +70,7 @@ struct job {
     struct held *held;            /* a response that is held back until it is known whether it is a denial (held.h) */
     bool refreshed, decided_anew; /* local discovery was polled, once; by a later snapshot */
     bool moved;                   /* given a later snapshot since it was decided on (snapshots.c) */
-    bool had_schema, had_verb;    /* then: by the old one, who is asked has it (answer_remember()) */
+    bool had_schema, had_verb;    /* by the one before: who is asked has it (answer_remember()) */
     bool looked_again, unread;    /* the local server denied what its discovery lists; that could not be read since */
 
     /* serving a document */
