@@ -130,6 +130,7 @@ static void on_readiness(void *arg)
                                           : ", and no peer answers for it");
     metric_set(c->metrics.failing_over, ready ? 0 : 1);
     cluster_doubt_local(c);
+    cluster_note_leases(c);
     if (!ready)
         note_gone(c);
     if (s == READINESS_UNREACHABLE)

@@ -191,6 +191,13 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
     return true;
 }
 
+/* Where the local server is away for another reason than its connections (it hangs, its etcd is away) the watch goes
+ * on, and says nothing. */
+static bool can_follow(const struct cluster *c)
+{
+    return leases_failure(c->leases) == NULL && readiness_state(c->readiness) == READINESS_READY;
+}
+
 /*
  * Who came while the Leases could not be followed is not known: for a while anything may be his. So it is for a moment
  * after they are followed again, until what has happened is read. Of failures with less than a minute between them only
@@ -204,7 +211,7 @@ static bool is_behind(const struct cluster *c, struct survey *s)
 
     if (c->leases == NULL || c->leases_changed_ms == 0 || (leases_refused(c->leases) != 0 && !leases_synced(c->leases)))
         return false;
-    fail = leases_failure(c->leases) != NULL;
+    fail = !can_follow(c);
     s->unknown |= fail;
     return fail ? in_time(s, now - c->leases_behind_ms, TIMEOUT_PEER_UNKNOWN_MS)
                 : in_time(s, now - c->leases_changed_ms, TIMEOUT_LEASES_READ_MS);
@@ -218,10 +225,14 @@ void cluster_doubt_local(struct cluster *c)
     c->local_read = false;
 }
 
-void cluster_note_leases(struct cluster *c, bool fail)
+void cluster_note_leases(struct cluster *c)
 {
     uint64_t now = loop_now_ms(c->loop);
+    bool fail = c->leases != NULL && !can_follow(c);
 
+    if (c->leases == NULL || (fail == c->leases_fail && c->leases_changed_ms != 0))
+        return;
+    c->leases_fail = fail;
     if (fail && (c->leases_behind_ms == 0 || now - c->leases_changed_ms >= TIMEOUT_PEER_UNKNOWN_MS))
         c->leases_behind_ms = now;
     c->leases_changed_ms = now;

@@ -60,6 +60,7 @@ struct cluster {
     struct waiters waiters;
     struct waiters protobuf_waiters; /* for the documents' protobuf forms */
     struct loop_timer *memory_retry; /* starting the informers again */
+    bool leases_fail;                /* they cannot be followed */
     uint64_t leases_changed_ms;      /* since when the Leases are followed, or are not */
     uint64_t leases_behind_ms;       /* when the minute began in which unknown APIs may belong to unknown peers
                                         (cluster_collect.c) */
@@ -98,7 +99,7 @@ void cluster_stop_peer_side(struct cluster *c);
 
 /* The local server goes, comes or is in trouble: what it serves has to be read again before that is known. */
 void cluster_doubt_local(struct cluster *c);
-/* Notes that the Leases can be followed from now on, or cannot (`fail`). */
-void cluster_note_leases(struct cluster *c, bool fail);
+/* The Leases can be followed from now on, or cannot, for all that the watch or readiness says. */
+void cluster_note_leases(struct cluster *c);
 
 #endif

@@ -165,7 +165,7 @@ static void on_leases_health(void *arg, const char *why)
         identity_recheck(c->identity);
     c->local_suspect = true;
     cluster_doubt_local(c);
-    cluster_note_leases(c, why != NULL);
+    cluster_note_leases(c);
     publish_request(c->publish);
     readiness_invalidate(c->readiness);
     refresh_trigger(c->local->discovery, REFRESH_RECOVERED);

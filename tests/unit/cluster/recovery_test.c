@@ -254,6 +254,30 @@ static void leases_come_and_go(void)
     world_end(&w);
 }
 
+/* A local server that hangs ends no watch: what comes meanwhile is told by nobody, as where the watch breaks. */
+static void watch_of_a_server_that_hangs(void)
+{
+    struct world w;
+
+    world_init(&w, WORLD_BASE);
+    (void)world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    w.opts.local_failover = true;
+    world_start(&w);
+    ok(world_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, 60000);
+    ok(!served_unknown_peer(cluster_served(w.cluster)), "the Leases are followed");
+    kube_sim(w.local)->fault = SIM_HANG;
+    sim_run_ms(w.loop, 8000);
+    is_u64(kube_watches(w.store, KUBE_LEASE), 2, "its watches go on");
+    ok(served_unknown_peer(cluster_served(w.cluster)), "but are not believed: anything may be anybody's");
+    sim_run_ms(w.loop, 60000);
+    ok(!served_unknown_peer(cluster_served(w.cluster)), "for a minute");
+    kube_sim(w.local)->fault = SIM_FINE;
+    sim_run_ms(w.loop, 10000);
+    ok(!served_unknown_peer(cluster_served(w.cluster)), "not when it answers again");
+    world_end(&w);
+}
+
 /* A peer that nobody can ask, for want of an address, holds things up for a minute only. */
 static void nowhere(void)
 {
@@ -426,6 +450,7 @@ int main(void)
     named_later(true);
     deleted_for_all();
     leases_come_and_go();
+    watch_of_a_server_that_hangs();
     nowhere();
     dead_address();
     address_that_comes_and_goes();
