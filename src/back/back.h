@@ -82,7 +82,7 @@ struct origin_opts {
     size_t max_connections;      /* per pool, 0 = LIMIT_POOL_CONNECTIONS */
     uint64_t connect_timeout_ms; /* 0 = TIMEOUT_CONNECT_MS; a request waits twice that for a connection */
     uint64_t idle_timeout_ms;    /* 0 = TIMEOUT_BACK_IDLE_MS */
-    uint64_t ping_after_ms, ping_timeout_ms;               /* HTTP/2; 0 = TIMEOUT_H2_PING_MS, TIMEOUT_H2_PONG_MS */
+    uint64_t ping_after_ms, ping_timeout_ms;               /* 0 = TIMEOUT_H2_PING_MS, TIMEOUT_H2_PONG_MS */
     uint64_t stall_timeout_ms;                             /* of a request's body; 0 = TIMEOUT_BODY_STALL_MS */
     bool (*allow)(const struct sockaddr *addr, void *arg); /* see net/dial.h */
     void *allow_arg;
@@ -94,14 +94,15 @@ struct back_opts {
     bool with_cert; /* over a connection with the front-proxy certificate: the head asserts exactly one user */
     bool hop;       /* over one that proves an mvproxy at its other end, or without certificate: asserts nobody */
     enum back_http2 http2;        /* a wish (docs/internals/back-http2.md) */
-    bool http2_if_busy, lasting;  /* the wish is for busy times only (back/h2_load.h); it mostly waits, as a watch */
+    bool http2_if_busy;           /* the wish is for busy times only (back/h2_load.h) */
+    bool lasting, watch;          /* it mostly waits; its client goes on elsewhere where it ends */
     const struct http_head *head; /* end-to-end fields, Host included; must live until the request ends */
     unsigned impersonations;      /* Impersonate-* of the client's: without one of them the head does not go out */
     struct http_body body;        /* NONE, LENGTH or CHUNKED; the connection adds the framing fields */
     bool upgrade; /* Connection: Upgrade goes out (the Upgrade field is in head), own connection, never pooled */
     bool expect_continue;     /* Expect is in head: on_writable comes with 100 or any final head, or after 1 s */
     uint64_t head_timeout_ms; /* from now to the response head, an upload included; 0 = none */
-    bool others; /* the owner has another origin to ask: one repetition here, over HTTP/1.1 only what began so */
+    bool others, movable;     /* the owner can ask another origin: one repetition here; asks it if this one is silent */
     bool own, proves_nothing; /* own: not for a client, no limit on clients counts it; proves_nothing: of health */
     bool once;           /* what was sent is not sent again, whatever its method: a program behind the server has it */
     const char *client;  /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
@@ -112,7 +113,6 @@ struct back_opts {
 
 struct back *back_new(struct loop *l, struct metrics *m); /* ends the process when out of memory */
 void back_free(struct back *b);
-
 /* A reference-counted origin; the opts' text is copied, TLS contexts are referenced. NULL when out of memory. */
 MEM_CHECK struct origin *origin_new(struct back *b, const struct origin_opts *o);
 struct origin *origin_ref(struct origin *o);
@@ -129,7 +129,7 @@ bool origin_loops(const struct origin *o);                             /* opts.l
 const char *origin_ejection(const struct origin *o, uint64_t *for_ms); /* why, how long (or NULL); NULL: it is not */
 /* A question of ours was not answered in time: not healthy until a byte comes, and connections prove that they live. */
 void origin_suspect(struct origin *o);
-/* No answer will come from there: of what has none, was `others`, may be sent again, some is given up. True: not all */
+/* No answer will come from there: of what has none, is movable, may be sent again, some is given up. True: not all. */
 bool origin_fail_unanswered(struct origin *o, const char *text);
 /* The retry budget (back/health.h), and that of strangers: asked before what failed here goes elsewhere, and told. */
 bool origin_may_repeat(const struct origin *o, bool stranger);

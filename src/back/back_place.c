@@ -68,21 +68,38 @@ static void doubt(struct origin *o)
     }
 }
 
-static void give_up(struct origin *o)
+static void is_silent(struct origin *o)
 {
     for (size_t i = 0; i < POOL_KINDS; i++)
-        pool_give_up(o->pools[i]);
+        pool_is_silent(o->pools[i]);
+}
+
+/* It has said something meanwhile, or may yet, or will not: then HTTP/2's connections find out for themselves. */
+static void give_up(struct pool *p)
+{
+    struct giving_up g = {.text = "server hangs", .left = GIVEN_UP_AT_ONCE, .watches = true};
+
+    if (!origin_hangs(p->origin))
+        return;
+    if (origin_is_dead(p->origin)) {
+        pool_end_busy(p, &g);
+    } else {
+        pool_give_up(p, &g);
+        h2_pool_give_up(p, &g);
+    }
+    if (g.left == 0)
+        pool_is_silent(p);
 }
 
 bool origin_fail_unanswered(struct origin *o, const char *text)
 {
-    size_t left = GIVEN_UP_AT_ONCE;
+    struct giving_up g = {.text = text, .left = GIVEN_UP_AT_ONCE};
 
     for (size_t i = 0; o->back != NULL && i < POOL_KINDS; i++) {
-        pool_fail_unanswered(o->pools[i], text, &left);
-        h2_pool_fail_unanswered(o->pools[i], text, &left);
+        pool_give_up(o->pools[i], &g);
+        h2_pool_give_up(o->pools[i], &g);
     }
-    return left == 0;
+    return g.left == 0;
 }
 
 static void drop_pools(struct origin *o)
@@ -131,6 +148,7 @@ struct back *back_new(struct loop *l, struct metrics *m)
     b->place = place;
     b->close_idle = close_idle;
     b->doubt = doubt;
+    b->is_silent = is_silent;
     b->give_up = give_up;
     b->drop_pools = drop_pools;
     if (m == NULL)

@@ -465,11 +465,13 @@ static void ended(struct h1_client *c)
                              : "server closed the connection");
 }
 
-void h1_client_give_up(struct h1_client *c)
+bool h1_client_give_up(struct h1_client *c, const char *why)
 {
     must_hold(c->state == CONN_BUSY);
-    if (!c->request->paused && stream_input_len(c->stream) == 0)
-        lose(c, "server hangs");
+    if (c->request->paused || stream_input_len(c->stream) > 0)
+        return false;
+    lose(c, why);
+    return true;
 }
 
 static void read_input(struct h1_client *c)

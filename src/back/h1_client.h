@@ -64,8 +64,8 @@ void h1_client_attach(struct h1_client *c, struct back_request *r);
 void h1_client_idle(struct h1_client *c);
 /* Closes the connection; its request, if any, is the caller's problem. */
 void h1_client_close(struct h1_client *c, enum close_reason why, const char *detail);
-/* The server hangs. Its request is lost, unless something that has come waits for the client. */
-void h1_client_give_up(struct h1_client *c);
+/* The request is lost, unless something that has come waits for the client: false. */
+bool h1_client_give_up(struct h1_client *c, const char *why);
 const struct link_ops *h1_client_ops(void);
 
 #endif

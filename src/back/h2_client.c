@@ -225,6 +225,16 @@ static void take_input(struct h2_client *c)
     }
 }
 
+/* Not sooner because it was asked early: no client of the server's own would give it up before. */
+static uint64_t dead_at(const struct h2_client *c)
+{
+    const struct origin_opts *o = &c->origin->opts;
+    uint64_t since_ping = c->pinged_ms + o->ping_timeout_ms;
+    uint64_t since_heard = c->heard_ms + o->ping_after_ms + o->ping_timeout_ms;
+
+    return since_ping > since_heard ? since_ping : since_heard;
+}
+
 /* The timer looks after everything at once; it is never later than the first of them, and may be early. */
 static void arm(struct h2_client *c)
 {
@@ -234,7 +244,7 @@ static void arm(struct h2_client *c)
     if (c->state == H2C_OPENING)
         at = c->opening_ms + o->connect_timeout_ms;
     else if (c->pinged_ms != 0)
-        at = c->pinged_ms + o->ping_timeout_ms;
+        at = dead_at(c);
     if (c->state == H2C_OPEN && c->calls.count == 0 && c->idle_since_ms + o->idle_timeout_ms < at)
         at = c->idle_since_ms + o->idle_timeout_ms;
     loop_timer_set(c->timer, at > now ? at - now : 1);
@@ -329,7 +339,7 @@ static void on_timer(void *arg)
         ended(c, CLOSE_CONNECT_FAILED, "no HTTP/2 SETTINGS in time");
         return;
     }
-    if (c->pinged_ms != 0 && now - c->pinged_ms >= o->ping_timeout_ms) {
+    if (c->pinged_ms != 0 && now >= dead_at(c)) {
         h2_client_close(c, CLOSE_PING_TIMEOUT, "server does not answer PING");
         return;
     }

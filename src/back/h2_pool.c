@@ -285,20 +285,20 @@ void h2_pool_doubt(struct pool *p)
         h2_client_doubt(list_entry(n, struct h2_client, node));
 }
 
-static void fail_unanswered(struct h2_client *c, const char *text, size_t *left)
+static void give_up(struct h2_client *c, struct giving_up *g)
 {
-    line_fail_unanswered(&c->waiting, text, left);
-    for (struct list_node *n = list_first(&c->calls), *next; n != NULL && *left > 0; n = next) {
+    line_give_up(&c->waiting, g);
+    for (struct list_node *n = list_first(&c->calls), *next; n != NULL && g->left > 0; n = next) {
         next = list_next(&c->calls, n);
-        *left -= request_fail_unanswered(list_entry(n, struct h2_call, node)->r, text);
+        request_give_up(list_entry(n, struct h2_call, node)->r, g);
     }
 }
 
-void h2_pool_fail_unanswered(struct pool *p, const char *text, size_t *left)
+void h2_pool_give_up(struct pool *p, struct giving_up *g)
 {
-    for (struct list_node *n = list_first(&p->h2_clients), *next; n != NULL; n = next) {
+    for (struct list_node *n = list_first(&p->h2_clients), *next; n != NULL && g->left > 0; n = next) {
         next = list_next(&p->h2_clients, n);
-        fail_unanswered(list_entry(n, struct h2_client, node), text, left);
+        give_up(list_entry(n, struct h2_client, node), g);
     }
 }
 

@@ -21,8 +21,8 @@ bool h2_pool_take(struct pool *p, struct back_request *r);
 void h2_pool_close_idle(struct pool *p, enum close_reason why);
 /* Has each connection prove that the server is there. */
 void h2_pool_doubt(struct pool *p);
-/* As pool_fail_unanswered(). */
-void h2_pool_fail_unanswered(struct pool *p, const char *text, size_t *left);
+/* As request_give_up(), of those over HTTP/2 or that wait for it. */
+void h2_pool_give_up(struct pool *p, struct giving_up *g);
 /* Cancels all requests, closes all connections. */
 void h2_pool_drop_all(struct pool *p);
 

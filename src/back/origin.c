@@ -237,6 +237,11 @@ bool origin_hangs(const struct origin *o)
     return o->silent_ms > o->heard_ms;
 }
 
+bool origin_is_dead(const struct origin *o)
+{
+    return origin_hangs(o) && now_of(o) - o->silent_ms >= o->opts.ping_after_ms + o->opts.ping_timeout_ms;
+}
+
 /* One that hangs has no trial either: our own questions find out when it is back. */
 bool origin_healthy(const struct origin *o)
 {
@@ -363,9 +368,11 @@ bool origin_loops(const struct origin *o)
 
 /*
  * It is frozen, or its host is gone, and connections do not tell. Those that are idle are closed; on HTTP/2 it is asked
- * at once, gets nothing new until a byte comes, and where none does within ping_timeout_ms the connection ends. Not
- * more often: a server that is merely slow to answer who asked would lose its idle connections each time. Over HTTP/1.1
- * nothing can be asked beside requests: those end when nothing at all has come for the same time, over any connection.
+ * at once, and gets nothing new until a byte comes. Not more often: a server that is merely slow to answer who asked
+ * would lose its idle connections each time. What waits for an answer waits on, since a server that was frozen may go
+ * on, but after ping_timeout_ms what another server can answer is asked there. Nobody waits longer than a client of the
+ * server's own would: ping_after_ms and ping_timeout_ms after its last byte each connection of HTTP/2 ends, and over
+ * HTTP/1.1, where nothing can be asked beside requests, whatever is under way.
  */
 void origin_suspect(struct origin *o)
 {
@@ -377,7 +384,7 @@ void origin_suspect(struct origin *o)
     if (!origin_hangs(o))
         o->silent_ms = now;
     else if (now - o->silent_ms >= o->opts.ping_timeout_ms)
-        o->back->give_up(o);
+        o->back->is_silent(o);
     if (now < o->suspect_again_ms)
         return;
     o->suspect_again_ms = now + TIMEOUT_SUSPECT_MS;

@@ -107,11 +107,12 @@ struct back {
     struct shares shares;                    /* of the connections to all servers over HTTP/1.1 */
     char loop_token[ORIGIN_TOKEN_BYTES + 1]; /* loop_token.h */
     /* Upwards: finds a connection for the request (fresh: one of its own); closes what is idle; doubts the connections;
-     * ends what is under way over HTTP/1.1; frees the pools. */
+     * has each pool give up some of what is under way, by and by; frees the pools. */
     void (*place)(struct back_request *r, bool fresh);
     void (*close_idle)(struct origin *o);
     void (*doubt)(struct origin *o);
-    void (*give_up)(struct origin *o);
+    void (*is_silent)(struct origin *o);
+    void (*give_up)(struct pool *p);
     void (*drop_pools)(struct origin *o);
 };
 
@@ -136,6 +137,7 @@ void origin_note_close(struct origin *o, enum close_reason why, const char *deta
 const char *origin_close_text(enum close_reason why);
 void origin_heard(struct origin *o);                     /* bytes have come */
 bool origin_hangs(const struct origin *o);               /* it left a question unanswered, and nothing has come since */
+bool origin_is_dead(const struct origin *o);             /* for so long that no client of its own would wait either */
 void origin_answered(struct origin *o, unsigned status); /* a final head has come */
 /* How long a client's request waited for it. */
 void origin_note_time(struct origin *o, uint64_t us);

@@ -379,27 +379,39 @@ void pool_close_idle(struct pool *p, enum close_reason why)
         h1_client_close(list_entry(n, struct h1_client, node), why, "");
 }
 
-void pool_give_up(struct pool *p)
+static void on_silent(void *arg)
 {
-    struct list *busy = &p->h1.by_state[CONN_BUSY];
+    struct pool *p = arg;
 
-    for (struct list_node *n = list_first(busy), *next; n != NULL; n = next) {
-        next = list_next(busy, n);
-        h1_client_give_up(list_entry(n, struct h1_client, node));
-    }
+    p->origin->back->give_up(p);
 }
 
-void pool_fail_unanswered(struct pool *p, const char *text, size_t *left)
+void pool_is_silent(struct pool *p)
+{
+    lifetime_queue(&p->silent);
+}
+
+void pool_give_up(struct pool *p, struct giving_up *g)
 {
     struct list *busy = &p->h1.by_state[CONN_BUSY];
 
     /* First, so that nothing is dialled for them. */
-    line_fail_unanswered(&p->waiting, text, left);
-    line_fail_unanswered(&p->crowd, text, left);
-    line_fail_unanswered(&p->held, text, left);
-    for (struct list_node *n = list_first(busy), *next; n != NULL && *left > 0; n = next) {
+    line_give_up(&p->waiting, g);
+    line_give_up(&p->crowd, g);
+    line_give_up(&p->held, g);
+    for (struct list_node *n = list_first(busy), *next; n != NULL && g->left > 0; n = next) {
         next = list_next(busy, n);
-        *left -= request_fail_unanswered(list_entry(n, struct h1_client, node)->request, text);
+        request_give_up(list_entry(n, struct h1_client, node)->request, g);
+    }
+}
+
+void pool_end_busy(struct pool *p, struct giving_up *g)
+{
+    struct list *busy = &p->h1.by_state[CONN_BUSY];
+
+    for (struct list_node *n = list_first(busy), *next; n != NULL && g->left > 0; n = next) {
+        next = list_next(busy, n);
+        g->left -= h1_client_give_up(list_entry(n, struct h1_client, node), g->text);
     }
 }
 
@@ -444,6 +456,7 @@ struct pool *pool_new(struct origin *o, enum pool_kind kind)
     line_init(&p->held, NULL);
     list_init(&p->h2_clients);
     lifetime_init(&p->life, o->back->loop, "pool");
+    lifetime_work_init(&p->life, &p->silent, LOOP_DEFERRED, on_silent, p);
     p->idle_timer = lifetime_timer(&p->life, on_idle_timer, p);
     p->wait_timer = lifetime_timer(&p->life, on_wait_timer, p);
     p->held_timer = lifetime_timer(&p->life, on_held_timer, p);

@@ -19,6 +19,7 @@ struct pool {
     bool crowd_is_next;
     struct line held; /* after both: no dial is made for them (churn.h) */
     struct loop_timer *idle_timer, *wait_timer, *held_timer;
+    struct lifetime_work silent;
 
     struct list h2_clients;  /* HTTP/2 connections; those that are being made or were made last come first */
     size_t h2_dials;         /* of them in DIALLING or OPENING */
@@ -38,10 +39,12 @@ MEM_CHECK struct dial *pool_dial(struct pool *p, bool http2, dial_fn *fn, void *
 /* Takes an open stream that speaks HTTP/1.1 as one of its idle connections. */
 void pool_adopt(struct pool *p, struct stream *s);
 void pool_close_idle(struct pool *p, enum close_reason why);
-/* The server hangs: ends what it has left unanswered, or half answered, over HTTP/1.1. */
-void pool_give_up(struct pool *p);
-/* What has no answer yet, and may be asked elsewhere: as many as *left says, which goes down. */
-void pool_fail_unanswered(struct pool *p, const char *text, size_t *left);
+/* The server is silent: calls back->give_up() in the next turn. */
+void pool_is_silent(struct pool *p);
+/* As request_give_up(), of those over HTTP/1.1 or that wait for it. */
+void pool_give_up(struct pool *p, struct giving_up *g);
+/* The server is as good as dead: ends whatever it has not answered, or has answered by half, over HTTP/1.1. */
+void pool_end_busy(struct pool *p, struct giving_up *g);
 /* Ends all requests, closes all connections. */
 void pool_drop_all(struct pool *p);
 size_t pool_max(const struct pool *p);

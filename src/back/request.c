@@ -402,21 +402,34 @@ static bool is_live(const struct back_request *r)
     return r->state == REQUEST_WAITING || r->state == REQUEST_ACTIVE;
 }
 
-bool request_fail_unanswered(struct back_request *r, const char *text)
+/* What has come of a watch is read first. */
+static bool is_silent_watch(const struct back_request *r)
 {
-    if (!is_live(r) || r->answered || r->body_taken || !r->opts.others ||
-        !retry_is_harmless(r->method, r->opts.upgrade || r->opts.once, r->sent))
-        return false;
-    leave(r);
-    request_fail(r, BACK_FAIL_GIVEN_UP, text);
-    return true;
+    return r->opts.watch && r->responded && !r->paused;
 }
 
-void line_fail_unanswered(struct line *l, const char *text, size_t *left)
+static bool may_be_asked_elsewhere(const struct back_request *r)
 {
-    for (struct list_node *n = list_first(&l->requests), *next; n != NULL && *left > 0; n = next) {
+    return !r->answered && !r->body_taken && r->opts.movable &&
+           retry_is_harmless(r->method, r->opts.upgrade || r->opts.once, r->sent);
+}
+
+void request_give_up(struct back_request *r, struct giving_up *g)
+{
+    bool watch = g->watches && is_silent_watch(r);
+
+    if (g->left == 0 || !is_live(r) || !(watch || may_be_asked_elsewhere(r)))
+        return;
+    g->left--;
+    leave(r);
+    request_fail(r, watch ? BACK_FAIL_BODY : BACK_FAIL_GIVEN_UP, g->text);
+}
+
+void line_give_up(struct line *l, struct giving_up *g)
+{
+    for (struct list_node *n = list_first(&l->requests), *next; n != NULL; n = next) {
         next = list_next(&l->requests, n);
-        *left -= request_fail_unanswered(list_entry(n, struct back_request, node), text);
+        request_give_up(list_entry(n, struct back_request, node), g);
     }
 }
 
@@ -510,7 +523,7 @@ void back_cancel(struct back_request *r)
 
 /* ---- the body ---- */
 
-static void give_up(struct back_request *r, const char *text)
+static void fail_body(struct back_request *r, const char *text)
 {
     leave(r);
     request_fail(r, BACK_FAIL_BODY, text);
@@ -556,7 +569,7 @@ static bool emit(struct back_request *r, struct slice data)
         return put(r, data);
     if (buf_append(&r->pending, data))
         return true;
-    give_up(r, "request body came before there was a connection for it");
+    fail_body(r, "request body came before there was a connection for it");
     return false;
 }
 
@@ -606,7 +619,7 @@ bool back_write(struct back_request *r, struct slice data)
     if (data.n == 0)
         return true;
     if (r->body_finished || (r->opts.body.kind == HTTP_BODY_LENGTH && data.n > r->length_left)) {
-        give_up(r, "request body is longer than announced");
+        fail_body(r, "request body is longer than announced");
         return false;
     }
     r->body_taken = true;
@@ -636,7 +649,7 @@ void back_finish(struct back_request *r, const struct http_head *trailers)
     if (!is_live(r) || r->body_finished)
         return;
     if (r->opts.body.kind == HTTP_BODY_LENGTH) {
-        give_up(r, "request body is shorter than announced");
+        fail_body(r, "request body is shorter than announced");
         return;
     }
     if (trailers != NULL && trailers->n_fields > 0)
@@ -647,7 +660,7 @@ void back_finish(struct back_request *r, const struct http_head *trailers)
     }
     buf_reset(scratch);
     if (!h1_write_last_chunk(scratch, trailers)) {
-        give_up(r, "request trailers cannot be sent");
+        fail_body(r, "request trailers cannot be sent");
         return;
     }
     if (emit(r, buf_slice(scratch)))

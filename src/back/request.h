@@ -106,10 +106,15 @@ void request_stop_waiting(struct back_request *r);
 struct back_request *line_first(const struct line *l);
 /* on_failed, from the deferred queue. The request waits nowhere and has no link. */
 void request_fail(struct back_request *r, enum back_failure why, const char *text);
-/* If nothing of an answer has come, and who asks may ask another server for it: it is given up. Or false. */
-bool request_fail_unanswered(struct back_request *r, const char *text);
-/* As many of them as *left says, which goes down. */
-void line_fail_unanswered(struct line *l, const char *text, size_t *left);
+/* Of what waits at a server that is silent some is given up, though the server might still answer. */
+struct giving_up {
+    const char *text;
+    size_t left;  /* so many in this turn; goes down */
+    bool watches; /* these too: whoever reads one goes on elsewhere, from where it ended */
+};
+/* If nothing of an answer has come, and who asks may ask another server for it; or if it is such a watch. */
+void request_give_up(struct back_request *r, struct giving_up *g);
+void line_give_up(struct line *l, struct giving_up *g);
 /* Takes it off whatever it is on, and ends it. No callback any more; the memory goes after the turn. */
 void request_drop(struct back_request *r);
 /* Has its client not wasted too many connections? */

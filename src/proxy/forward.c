@@ -430,7 +430,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
     }
     if (f->why == BACK_FAIL_GIVEN_UP && j->authn.rerouted)
         job_refuse(j, 503, STATUS_NOT_READY);
-    else if (f->why == BACK_FAIL_GIVEN_UP && !j->stays && !alternatives_body_gone(j))
+    else if (f->why == BACK_FAIL_GIVEN_UP && j->peer == NULL && !j->stays && !alternatives_body_gone(j))
         stay(j);
     else
         refuse_failed(j, f);

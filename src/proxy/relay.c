@@ -94,6 +94,7 @@ void relay_start(struct job *j, const struct served_peer *to, const struct back_
 {
     struct origin *origin = to != NULL ? to->origin : j->config->local;
     bool asserts = j->authn.kind == AUTHN_ASSERT;
+    bool others = to == NULL && !j->stays && (alternatives_exist(j) || alternatives_of_sender(j));
     struct back_opts o = {
         .origin = origin,
         .with_cert = asserts,
@@ -101,6 +102,7 @@ void relay_start(struct job *j, const struct served_peer *to, const struct back_
         .http2 = http2_for(j),
         .http2_if_busy = may_as_well_be_http1(j),
         .lasting = j->summary.long_running,
+        .watch = slice_eq(j->info.verb, SLICE_LIT("watch")),
         .proves_nothing = answer_proves_nothing(j),
         .once = reqinfo_reaches_through(&j->info),
         .head = &j->request,
@@ -111,7 +113,8 @@ void relay_start(struct job *j, const struct served_peer *to, const struct back_
         .head_timeout_ms = j->summary.long_running ? 0 : j->config->request_timeout_ms,
         .client = j->client,
         .quota = exchange_quota(j->x),
-        .others = to == NULL && !j->stays && (alternatives_exist(j) || alternatives_of_sender(j)),
+        .others = others,
+        .movable = to == NULL ? others : alternatives_left(j),
         .handler = handler,
         .arg = j,
     };

@@ -304,7 +304,22 @@ static void later(struct kit *k, uint64_t ms)
     settle(k->loop);
 }
 
-/* Nothing at all comes from the server for TIMEOUT_H2_PONG_MS: what is under way ends, answered or not. */
+enum { DEAD_MS = TIMEOUT_H2_PING_MS + TIMEOUT_H2_PONG_MS }; /* so long a client of the server's own would wait */
+
+static const char HALF[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe";
+
+static void begin(struct call *c, struct kit *k, size_t conn, const char *target, const char *answer)
+{
+    call_init(c, k, "GET", target);
+    c->opts.movable = strcmp(target, "/movable") == 0;
+    c->opts.watch = strcmp(target, "/watch") == 0;
+    call_send(c);
+    ok(conn_has(kit_conn(k, conn), target), "a request for %s", target);
+    conn_say(&k->conns[conn], answer);
+    settle(k->loop);
+}
+
+/* The server says nothing for so long that a client of its own would give it up, too: what is under way ends. */
 static void gives_up(void)
 {
     static struct kit k;
@@ -312,25 +327,18 @@ static void gives_up(void)
 
     clock_fake(clock_us(), clock_wall_us());
     kit_open(&k, false, 0);
-    call_start(&unanswered, &k, "GET", "/a");
-    ok(conn_has(kit_conn(&k, 0), "/a"), "one request");
-    call_start(&half, &k, "GET", "/b");
-    ok(conn_has(kit_conn(&k, 1), "/b"), "another");
-    conn_say(&k.conns[1], "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
-    settle(k.loop);
-    call_start(&slow, &k, "GET", "/c");
-    ok(conn_has(kit_conn(&k, 2), "/c"), "and one whose client does not read");
-    conn_say(&k.conns[2], "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe");
-    settle(k.loop);
+    begin(&unanswered, &k, 0, "/a", "");
+    begin(&half, &k, 1, "/b", HALF);
+    begin(&slow, &k, 2, "/c", HALF); /* its client does not read */
     back_pause(slow.r);
     later(&k, 1);
     ok(origin_healthy(k.origin), "healthy");
     origin_suspect(k.origin);
     ok(!origin_healthy(k.origin), "one that hangs is none to be asked first");
-    later(&k, TIMEOUT_H2_PONG_MS - 1);
+    later(&k, DEAD_MS - 1);
     origin_suspect(k.origin);
     settle(k.loop);
-    ok(call_is(&unanswered, ""), "not yet");
+    ok(call_is(&unanswered, "") && call_is(&half, "head(200)"), "not yet: it may go on");
     later(&k, 1);
     origin_suspect(k.origin);
     settle(k.loop);
@@ -349,6 +357,38 @@ static void gives_up(void)
     kit_close(&k);
 }
 
+/* What another server can answer is asked there long before, and who reads a watch goes on elsewhere. */
+static void moves(void)
+{
+    static struct kit k;
+    struct call c[4];
+
+    clock_fake(clock_us(), clock_wall_us());
+    kit_open(&k, false, 0);
+    begin(&c[0], &k, 0, "/movable", "");
+    begin(&c[1], &k, 1, "/alone", "");
+    begin(&c[2], &k, 2, "/watch", HALF);
+    begin(&c[3], &k, 3, "/log", HALF);
+    later(&k, 1);
+    origin_suspect(k.origin);
+    later(&k, TIMEOUT_H2_PONG_MS - 1);
+    origin_suspect(k.origin);
+    settle(k.loop);
+    ok(call_is(&c[0], "") && call_is(&c[2], "head(200)"), "not yet");
+    later(&k, 1);
+    origin_suspect(k.origin);
+    settle(k.loop);
+    ok(call_is(&c[0], "failed: given_up"), "what may be asked elsewhere");
+    ok(call_is(&c[2], "head(200) failed: body"), "a watch");
+    conn_say(&k.conns[1], OK5);
+    conn_say(&k.conns[3], "llo");
+    ok(call_is(&c[1], "head(200) end") && call_is(&c[3], "head(200) end"), "not what would be lost");
+    for (size_t i = 0; i < ROWS(c); i++)
+        call_free(&c[i]);
+    clock_real();
+    kit_close(&k);
+}
+
 /* A byte in between, on whatever connection: it is slow, and has its time. */
 static void is_slow(void)
 {
@@ -363,12 +403,12 @@ static void is_slow(void)
     ok(conn_has(kit_conn(&k, 1), "/b"), "another");
     later(&k, 1);
     origin_suspect(k.origin);
-    later(&k, TIMEOUT_H2_PONG_MS - 1);
+    later(&k, DEAD_MS - 1);
     conn_say(&k.conns[1], OK5);
     ok(call_is(&b, "head(200) end"), "the other is answered");
     later(&k, 1);
     origin_suspect(k.origin);
-    later(&k, TIMEOUT_H2_PONG_MS - 1);
+    later(&k, DEAD_MS - 1);
     origin_suspect(k.origin);
     settle(k.loop);
     conn_say(&k.conns[0], OK5);
@@ -536,6 +576,7 @@ int main(void)
     suspected();
     suspected_with_waiting();
     gives_up();
+    moves();
     is_slow();
     origin_life();
     addresses();

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* No answer will come from a server: what of it may be asked elsewhere ends, and everything else has its time. */
+#include "base/clock.h"
+#include "base/limits.h"
 #include "unit/back/h2_kit.h"
 
 #define GAVE_UP "failed: given_up"
@@ -7,7 +9,7 @@
 static void ask(struct call *c, struct kit *k, const char *method, const char *target, bool others)
 {
     call_init(c, k, method, target);
-    c->opts.others = others;
+    c->opts.others = c->opts.movable = others;
     call_send(c);
 }
 
@@ -37,7 +39,7 @@ static void over_http1(void)
     ask(&sole, &k, "GET", "/sole", false);
     ask(&half, &k, "GET", "/half", true);
     call_init(&own, &k, "GET", "/own");
-    own.opts.others = own.opts.once = true;
+    own.opts.others = own.opts.movable = own.opts.once = true;
     call_send(&own);
     for (size_t i = 0; i < 5; i++)
         ok(conn_has(kit_conn(&k, i), "\r\n\r\n"), "under way");
@@ -96,7 +98,7 @@ static void over_http2(void)
     h2_open(&k);
     h2_call_init(&get, &k, "/get", NULL);
     h2_call_init(&answered, &k, "/answered", NULL);
-    get.opts.others = answered.opts.others = true;
+    get.opts.movable = answered.opts.movable = true;
     call_send(&get);
     call_send(&answered);
     ok(h2_asked(h2_conn(&k, 0), 1) != NULL, "two requests");
@@ -125,7 +127,7 @@ static void before_http2(void)
     h2_open(&k);
     k.silent = true;
     h2_call_init(&get, &k, "/get", NULL);
-    get.opts.others = true;
+    get.opts.movable = true;
     call_send(&get);
     h2_call_send(&sole, &k, "/sole", NULL);
     ok(h2_conn(&k, 0) != NULL, "a connection");
@@ -191,6 +193,85 @@ static void behind_many(void)
     kit_close(&k);
 }
 
+static void later(struct h2_kit *k, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    settle(k->k.loop);
+    origin_suspect(k->k.origin);
+    settle(k->k.loop);
+}
+
+/* Frozen, over HTTP/2: who can go on elsewhere does, and everybody else waits as long as a client of its own would. */
+static void frozen_over_http2(void)
+{
+    static const char *const targets[] = {"/get", "/watch", "/log", "/post"};
+    static struct h2_kit k;
+    struct call c[ROWS(targets)];
+    struct h2_conn *s;
+
+    clock_fake(clock_us(), clock_wall_us());
+    h2_open(&k);
+    for (size_t i = 0; i < ROWS(targets); i++) {
+        h2_call_init(&c[i], &k, targets[i], NULL);
+        c[i].opts.movable = i == 0;
+        c[i].opts.watch = i == 1;
+        call_send(&c[i]);
+        s = h2_conn(&k, 0);
+        ok(h2_asked(s, i) != NULL, "%s", targets[i]);
+        if (i == 1 || i == 2)
+            h2_headers(s, s->asked[i].id, ":status: 200\n", false);
+    }
+    ok(call_is(&c[1], "head(200)") && call_is(&c[2], "head(200)"), "two answers have begun");
+    k.silent = true;
+    later(&k, 1);
+    later(&k, TIMEOUT_H2_PONG_MS - 1);
+    ok(call_is(&c[0], "") && call_is(&c[1], "head(200)"), "nobody is hasty");
+    later(&k, 1);
+    ok(call_is(&c[0], GAVE_UP) && call_is(&c[1], "head(200) failed: body"), "who can go on elsewhere");
+    later(&k, TIMEOUT_H2_PING_MS - 2);
+    ok(call_is(&c[2], "head(200)") && call_is(&c[3], ""), "who cannot");
+    later(&k, 2);
+    ok(call_is(&c[2], "head(200) failed: body") && call_is(&c[3], "failed: unanswered"), "at last");
+    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "ping_timeout"), 1, "with the connection");
+    for (size_t i = 0; i < ROWS(c); i++)
+        call_free(&c[i]);
+    clock_real();
+    h2_close(&k);
+}
+
+/* All of those who go on elsewhere go, a few in each turn; not if something comes meanwhile. */
+static void frozen_for_many(bool speaks)
+{
+    enum { MANY = 100 };
+    static struct kit k;
+    static struct call call[MANY];
+    size_t over = 0;
+
+    clock_fake(clock_us(), clock_wall_us());
+    kit_open(&k, false, MANY);
+    for (size_t i = 0; i < MANY; i++)
+        ask(&call[i], &k, "GET", "/many", true);
+    ok(conn_has(kit_conn(&k, MANY - 1), "/many"), "all are sent");
+    origin_suspect(k.origin);
+    clock_fake(clock_us() + TIMEOUT_H2_PONG_MS * 1000ULL, clock_wall_us());
+    settle(k.loop);
+    origin_suspect(k.origin);
+    if (speaks)
+        conn_say(&k.conns[0], "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    settle(k.loop);
+    for (size_t i = 0; i < MANY; i++)
+        over += buf_has(&call[i].log, GAVE_UP) ? 1 : 0;
+    ok(speaks ? over < MANY : over == MANY, "%zu of %d went", over, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        if (call[i].r != NULL)
+            back_cancel(call[i].r);
+        call[i].r = NULL;
+        call_free(&call[i]);
+    }
+    clock_real();
+    kit_close(&k);
+}
+
 int main(void)
 {
     over_http1();
@@ -199,5 +280,8 @@ int main(void)
     before_http2();
     many();
     behind_many();
+    frozen_over_http2();
+    frozen_for_many(false);
+    frozen_for_many(true);
     return tap_end();
 }
