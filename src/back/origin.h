@@ -106,8 +106,7 @@ struct back {
     struct churn wasted_dials, resets;
     struct shares shares;                    /* of the connections to all servers over HTTP/1.1 */
     char loop_token[ORIGIN_TOKEN_BYTES + 1]; /* loop_token.h */
-    /* Upwards: finds a connection for the request (fresh: one of its own); closes what is idle; doubts the connections;
-     * has each pool give up some of what is under way, by and by; frees the pools. */
+    /* Upwards: a connection for the request (fresh: of its own); closes idle ones; doubts all; gives up what waits. */
     void (*place)(struct back_request *r, bool fresh);
     void (*close_idle)(struct origin *o);
     void (*doubt)(struct origin *o);
@@ -126,8 +125,7 @@ void origin_connect_failed(struct origin *o, const char *why);
 /* A new connection; true: it leads back to an mvproxy and must not be used. Its idle connections are closed then, so
  * that the next request finds out whether it still does. */
 bool origin_refuses(struct origin *o, const struct stream *s);
-/* That what is sent there comes back. */
-void origin_say_loop(const struct origin *o);
+void origin_say_loop(const struct origin *o); /* that what is sent there comes back */
 #define ORIGIN_LOOP_TEXT "an mvproxy answers there, not a kube-apiserver"
 /* Why no connection could be made. */
 enum back_failure origin_failure(const struct origin *o);
@@ -137,7 +135,7 @@ void origin_note_close(struct origin *o, enum close_reason why, const char *deta
 const char *origin_close_text(enum close_reason why);
 void origin_heard(struct origin *o);                     /* bytes have come */
 bool origin_hangs(const struct origin *o);               /* it left a question unanswered, and nothing has come since */
-bool origin_is_dead(const struct origin *o);             /* for so long that no client of its own would wait either */
+bool origin_is_dead(const struct origin *o);             /* for longer than a client of its own would wait */
 void origin_answered(struct origin *o, unsigned status); /* a final head has come */
 /* How long a client's request waited for it. */
 void origin_note_time(struct origin *o, uint64_t us);

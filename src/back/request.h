@@ -9,6 +9,7 @@
 #ifndef MVPROXY_BACK_REQUEST_H
 #define MVPROXY_BACK_REQUEST_H
 
+#include "back/giving_up.h"
 #include "back/origin.h"
 #include "net/lifetime.h"
 
@@ -106,12 +107,6 @@ void request_stop_waiting(struct back_request *r);
 struct back_request *line_first(const struct line *l);
 /* on_failed, from the deferred queue. The request waits nowhere and has no link. */
 void request_fail(struct back_request *r, enum back_failure why, const char *text);
-/* Of what waits at a server that is silent some is given up, though the server might still answer. */
-struct giving_up {
-    const char *text;
-    size_t left;  /* so many in this turn; goes down */
-    bool watches; /* these too: whoever reads one goes on elsewhere, from where it ended */
-};
 /* If nothing of an answer has come, and who asks may ask another server for it; or if it is such a watch. */
 void request_give_up(struct back_request *r, struct giving_up *g);
 void line_give_up(struct line *l, struct giving_up *g);

@@ -246,14 +246,6 @@ bool origin_unreachable(const struct origin *o)
     return !origin_healthy(o);
 }
 
-void origin_suspect(struct origin *o)
-{
-    struct sim_server *s = server_of(o);
-
-    if (s != NULL)
-        s->suspected++;
-}
-
 bool origin_loops(const struct origin *o)
 {
     const struct sim_server *s = server_of((struct origin *)(uintptr_t)o);
@@ -398,6 +390,34 @@ bool origin_fail_unanswered(struct origin *o, const char *text)
     return false;
 }
 
+/* Whom it has not answered for so long nobody would wait for any more. */
+static void fail_all(struct back *b, struct sim_server *s)
+{
+    for (struct list_node *n = list_first(&s->open), *next; n != NULL; n = next) {
+        struct sim_request *q = list_entry(n, struct sim_request, node);
+
+        next = list_next(&s->open, n);
+        if (q->back == b && !q->dead)
+            push(q, EVENT_FAIL);
+    }
+}
+
+void origin_suspect(struct origin *o)
+{
+    struct sim_server *s = server_of(o);
+    uint64_t now = loop_now_ms(o->back->loop);
+
+    if (s == NULL)
+        return;
+    s->suspected++;
+    if (s->silent_ms == 0 || s->fault != SIM_HANG)
+        s->silent_ms = now;
+    else if (now - s->silent_ms >= TIMEOUT_H2_PING_MS + TIMEOUT_H2_PONG_MS)
+        fail_all(o->back, s);
+    else if (now - s->silent_ms >= TIMEOUT_H2_PONG_MS)
+        (void)origin_fail_unanswered(o, "server hangs");
+}
+
 static void arrive(struct sim_request *q)
 {
     if (q->server != NULL && (q->server->fault == SIM_REFUSE || q->server->fault == SIM_RESET))
@@ -414,8 +434,10 @@ static void arrive(struct sim_request *q)
         list_push_back(&q->server->open, &q->node);
         if (q->server->fault == SIM_RESET)
             fail(q, BACK_FAIL_UNANSWERED, "connection reset");
-        else if (q->server->fault != SIM_HANG)
+        else if (q->server->fault != SIM_HANG) {
+            q->server->silent_ms = 0;
             q->server->serve(q->server->arg, q);
+        }
     }
 }
 
@@ -549,12 +571,12 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
     }
     /* A hop shows the certificate only to another mvproxy. */
     r->q.with_cert = o->with_cert || (o->hop && r->q.server != NULL && r->q.server->mvproxy);
-    r->q.moves = o->others && !o->once && !o->upgrade && http_method_is_safe(o->head->method_id);
+    r->q.moves = o->movable && !o->once && !o->upgrade && http_method_is_safe(o->head->method_id);
     launch(&r->q);
     return r;
 }
 
-/* Bodies of requests are not simulated: nobody here sends one. */
+/* Nobody here sends a body. */
 bool back_write(struct back_request *r, struct slice data)
 {
     (void)r;

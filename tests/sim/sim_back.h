@@ -32,6 +32,7 @@ struct sim_server {
     bool mvproxy;        /* and proves it to whom connects */
     bool leads_back;     /* to the mvproxy that asks it (origin_loops()) */
     uint64_t requests;   /* that arrived */
+    uint64_t silent_ms;  /* HANG: since when it is suspected */
     uint64_t suspected;  /* times that connections to it were (origin_suspect()) */
     uint64_t given_up;   /* times that no answer was expected of it any more (origin_fail_unanswered()) */
     uint64_t connection; /* all its requests go over one, of this number; 0: the next one opens another */
