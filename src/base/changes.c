@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/metric.h"
 
 struct ring {
     struct change at[LIMIT_CHANGES];
@@ -14,7 +15,8 @@ struct ring {
 };
 
 struct changes {
-    struct ring sorts[2]; /* the disbelieved are the second */
+    struct ring sorts[2];              /* the disbelieved are the second */
+    struct metric_family *disbelieved; /* NULL: nobody counts */
 };
 
 struct changes *changes_new(void)
@@ -25,6 +27,14 @@ struct changes *changes_new(void)
 void changes_free(struct changes *c)
 {
     mem_free(c);
+}
+
+void changes_count(struct changes *c, struct metrics *m)
+{
+    static const char *const labels[] = {"about", NULL};
+
+    c->disbelieved = metric_family(m, METRIC_COUNTER, "mvproxy_disbelieved_total",
+                                   "What was not believed, by what or whom it was about.", labels, LIMIT_METRIC_SERIES);
 }
 
 static const struct change *at(const struct ring *r, size_t i)
@@ -75,6 +85,8 @@ void changes_add(struct changes *c, enum change_kind kind, const char *subject, 
         return;
     r = &c->sorts[kind == CHANGE_DISBELIEVED];
     (void)snprintf(one.subject, sizeof(one.subject), "%s", subject);
+    if (kind == CHANGE_DISBELIEVED && c->disbelieved != NULL)
+        metric_inc(metric_child(c->disbelieved, (struct slice[]){slice_str(one.subject)}));
     va_start(ap, fmt);
     n = vsnprintf(one.text, sizeof(one.text), fmt, ap);
     va_end(ap);

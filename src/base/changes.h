@@ -8,6 +8,8 @@
 
 #include "base/mem.h"
 
+struct metrics;
+
 enum change_kind {
     CHANGE_CAME,
     CHANGE_WENT,
@@ -31,6 +33,8 @@ struct changes;
 
 struct changes *changes_new(void); /* ends the process when out of memory */
 void changes_free(struct changes *c);
+/* Counts from now on what is disbelieved, by subject, each time: mvproxy_disbelieved_total. */
+void changes_count(struct changes *c, struct metrics *m);
 /* The same once more after the last of its sort counts up. NULL changes: nobody wants to know. */
 void changes_add(struct changes *c, enum change_kind kind, const char *subject, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/changes.h"
 #include "base/err.h"
 #include "base/hash.h"
 #include "base/limits.h"
@@ -247,13 +248,18 @@ static bool failed(struct refresh *r, const struct disco_fetch_result *f)
 /* A server that names such things does so each time: said when there are more or less of them than before. */
 static void say_left_out(struct refresh *r, const struct disco *now)
 {
-    struct slice core, apis;
-    size_t of_core = disco_doc_left_out(disco_core(now), &core),
+    struct slice first, apis;
+    size_t of_core = disco_doc_left_out(disco_core(now), &first),
            n = of_core + disco_doc_left_out(disco_apis(now), &apis);
 
-    if (n != r->left_out && n > 0)
+    if (of_core == 0)
+        first = apis;
+    if (n != r->left_out && n > 0) {
         log_warning("Left out of a peer's discovery what no API server can have", LT("server", r->name), LU("names", n),
-                    LS("first", of_core > 0 ? core : apis));
+                    LS("first", first));
+        changes_add(r->o.changes, CHANGE_DISBELIEVED, r->name,
+                    "%zu names in its discovery that no API server can have: %.*s", n, (int)first.n, first.p);
+    }
     r->left_out = n;
 }
 

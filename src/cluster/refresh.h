@@ -12,6 +12,7 @@
 #include "kube/lease.h"
 
 struct api;
+struct changes;
 struct buf;
 struct cluster_metrics;
 struct disco_news;
@@ -61,6 +62,7 @@ struct refresh_opts {
     bool peer;
     uint64_t interval_ms;
     struct cluster_metrics *metrics;
+    struct changes *changes; /* list of changes for people, for what is left out; NULL: not kept */
     /* A poll has ended; `ok`: the server answered. `changed`: the document, whether it is known, failing or refused has
      * changed. Must not free the refresh. */
     void (*on_end)(void *arg, bool ok, bool changed);

@@ -133,6 +133,7 @@ struct server *server_new(const struct server_opts *o)
         .peer = o->peer != NULL,
         .interval_ms = o->interval_ms,
         .metrics = o->metrics,
+        .changes = o->changes,
         .on_end = on_polled,
         .on_news = on_news,
         .arg = s,

@@ -271,6 +271,7 @@ struct app *app_new(struct config *c, const struct app_args *args, struct buf *e
     a->notify = notify_new();
     a->changes = changes_new();
     declare_metrics(a);
+    changes_count(a->changes, a->metrics);
     logging_apply(c);
     if (preflight_control_socket(c, errors) && build(a, errors))
         return a;

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "base/metric.h"
 #include "lib/tap.h"
 
 static void test_ring(void)
@@ -64,9 +65,31 @@ static void test_disbelieved(void)
     changes_free(c);
 }
 
+/* Each time, also of what is listed once. */
+static void test_counted(void)
+{
+    static const char *const labels[] = {"about", NULL};
+    struct changes *c = changes_new();
+    struct metrics *m = metrics_new();
+    struct metric_family *f;
+
+    changes_count(c, m);
+    f = metric_family(m, METRIC_COUNTER, "mvproxy_disbelieved_total", "", labels, LIMIT_METRIC_SERIES);
+    for (int i = 0; i < 3; i++)
+        changes_add(c, CHANGE_DISBELIEVED, "Lease", "a");
+    changes_add(c, CHANGE_DISBELIEVED, "cp-b", "b");
+    changes_add(c, CHANGE_FAILED, "cp-c", "c");
+    is_double(metric_value(metric_child(f, (struct slice[]){SLICE_LIT("Lease")})), 3, "counted by what it is about");
+    is_double(metric_value(metric_child(f, (struct slice[]){SLICE_LIT("cp-b")})), 1, "or by whom");
+    is_double(metric_value(metric_child(f, (struct slice[]){SLICE_LIT("cp-c")})), 0, "what is believed is not");
+    changes_free(c);
+    metrics_free(m);
+}
+
 int main(void)
 {
     test_ring();
     test_disbelieved();
+    test_counted();
     return tap_end();
 }

@@ -194,11 +194,15 @@ static void left_out(void)
     struct world w;
 
     world_init(&w, WORLD_BASE);
+    w.opts.changes = changes_new();
     b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH ";Odd_Group/v1:things");
     listen_to_log();
     world_start(&w);
     sim_run_ms(w.loop, 3000);
     is_u64(heard("Left out of a peer's discovery what no API server can have"), 1, "an odd group: said");
+    is_str(changes_at(w.opts.changes, true, 0)->subject, "cp-b", "listed");
+    is_str(changes_at(w.opts.changes, true, 0)->text,
+           "1 names in its discovery that no API server can have: Odd_Group///", "with the first of them");
     ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && !world_peer_serves(&w, b, "Odd_Group", "v1", "things"),
        "the others are known");
     sim_run_ms(w.loop, 200000);
@@ -217,6 +221,7 @@ static void left_out(void)
     is_u64(heard("Left out of a peer's discovery what no API server can have"), 3, "again: said");
     listen_no_more();
     world_end(&w);
+    changes_free(w.opts.changes);
 }
 
 /* What is said of a server that serves something else, in one line for each change. */
