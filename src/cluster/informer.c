@@ -231,11 +231,8 @@ static uintptr_t seen_epoch(void *value)
 }
 
 /* False: out of memory. */
-static bool take_object(struct informer *i, struct slice json)
+static bool take_object(struct informer *i, struct slice key, struct slice json)
 {
-    char text[OBJECT_KEY_BYTES];
-    struct slice key = object_key(json, text);
-
     if (key.p == NULL) {
         log_v(2, "Skipped an object without a usable name", LT("collection", i->o.name));
         return true;
@@ -312,11 +309,12 @@ static void sweep(struct informer *i)
 static enum step take_one(void *arg)
 {
     struct informer *i = arg;
+    char text[OBJECT_KEY_BYTES];
     struct slice json;
 
     if (!object_list_next(&i->items, &json))
         return STEP_DONE;
-    return take_object(i, json) ? STEP_MORE : STEP_FAILED;
+    return take_object(i, object_key(json, text), json) ? STEP_MORE : STEP_FAILED;
 }
 
 static void taken(void *arg, bool done)
@@ -485,11 +483,8 @@ static void take_error(struct informer *i, const struct watch_event *ev)
     end_watch(i, true, why);
 }
 
-static void take_gone(struct informer *i, struct slice json)
+static void take_gone(struct informer *i, struct slice key)
 {
-    char text[OBJECT_KEY_BYTES];
-    struct slice key = object_key(json, text);
-
     if (key.p == NULL || strmap_get(i->keys, key) == NULL)
         return;
     strmap_remove(i->keys, key);
@@ -512,6 +507,9 @@ static void skip_event(struct informer *i, const struct watch_event *ev)
 /* False: the stream is over. */
 static bool take_event(struct informer *i, const struct watch_event *ev)
 {
+    char text[OBJECT_KEY_BYTES];
+    struct slice key;
+
     i->events++;
     i->stream_events++;
     if (ev->type == WATCH_ERROR) {
@@ -524,9 +522,10 @@ static bool take_event(struct informer *i, const struct watch_event *ev)
         return false;
     }
     i->bookmarked = i->bookmarked || ev->type == WATCH_BOOKMARK;
+    key = object_join(ev->ns, ev->name, text);
     if (ev->type == WATCH_DELETED)
-        take_gone(i, ev->object);
-    else if (ev->type != WATCH_BOOKMARK && !take_object(i, ev->object)) {
+        take_gone(i, key);
+    else if (ev->type != WATCH_BOOKMARK && !take_object(i, key, ev->object)) {
         end_watch(i, true, "out of memory for an object");
         return false;
     }

@@ -4,7 +4,7 @@
 #include "kube/jscan.h"
 
 /* Names, groups and versions never need escapes; a text that has some is not one. */
-static struct slice plain_text(const struct jscan_value *v)
+struct slice object_plain(const struct jscan_value *v)
 {
     if (v->type != JSCAN_STRING || v->escaped)
         return SLICE_NONE;
@@ -17,10 +17,10 @@ struct slice object_text(struct slice json, struct slice outer, struct slice inn
 
     if (!jscan_get(json, outer, &o) || o.type != JSCAN_OBJECT || !jscan_get(o.raw, inner, &i))
         return SLICE_NONE;
-    return plain_text(&i);
+    return object_plain(&i);
 }
 
-static struct slice join(struct slice ns, struct slice name, char out[OBJECT_KEY_BYTES])
+struct slice object_join(struct slice ns, struct slice name, char out[OBJECT_KEY_BYTES])
 {
     size_t n = 0;
 
@@ -37,8 +37,8 @@ static struct slice join(struct slice ns, struct slice name, char out[OBJECT_KEY
 
 struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES])
 {
-    return join(object_text(json, SLICE_LIT("metadata"), SLICE_LIT("namespace")),
-                object_text(json, SLICE_LIT("metadata"), SLICE_LIT("name")), out);
+    return object_join(object_text(json, SLICE_LIT("metadata"), SLICE_LIT("namespace")),
+                       object_text(json, SLICE_LIT("metadata"), SLICE_LIT("name")), out);
 }
 
 struct slice object_key_begun(struct slice json, bool unscoped, char out[OBJECT_KEY_BYTES])
@@ -61,16 +61,16 @@ struct slice object_key_begun(struct slice json, bool unscoped, char out[OBJECT_
         return SLICE_NONE;
     while ((name.p == NULL || (ns.p == NULL && !unscoped)) && jscan_member(&s, &first, &key) && jscan_value(&s, &value))
         if (jscan_text_eq(&key, SLICE_LIT("name")))
-            name = plain_text(&value);
+            name = object_plain(&value);
         else if (jscan_text_eq(&key, SLICE_LIT("namespace")))
-            ns = plain_text(&value);
-    return ns.n == 0 && !unscoped ? SLICE_NONE : join(ns, name, out);
+            ns = object_plain(&value);
+    return ns.n == 0 && !unscoped ? SLICE_NONE : object_join(ns, name, out);
 }
 
 /* A list is told by its kind, so that nothing else (a Status, a single object) passes for an empty one. */
 static bool is_list_kind(const struct jscan_value *v)
 {
-    return slice_has_suffix(plain_text(v), SLICE_LIT("List"));
+    return slice_has_suffix(object_plain(v), SLICE_LIT("List"));
 }
 
 static bool list_metadata(struct object_list *l, const struct jscan_value *metadata, struct err *err)
@@ -80,9 +80,9 @@ static bool list_metadata(struct object_list *l, const struct jscan_value *metad
     if (metadata->type != JSCAN_OBJECT)
         return err_set(err, "metadata is not an object");
     if (jscan_get(metadata->raw, SLICE_LIT("resourceVersion"), &v))
-        l->resource_version = plain_text(&v);
-    if (jscan_get(metadata->raw, SLICE_LIT("continue"), &v) && plain_text(&v).n > 0)
-        l->more = plain_text(&v);
+        l->resource_version = object_plain(&v);
+    if (jscan_get(metadata->raw, SLICE_LIT("continue"), &v) && object_plain(&v).n > 0)
+        l->more = object_plain(&v);
     return true;
 }
 

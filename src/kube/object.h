@@ -8,17 +8,23 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+struct jscan_value;
+
 enum { OBJECT_KEY_BYTES = 640 };
 
 /* "namespace/name" of the metadata, or the name alone, in `out`; p is NULL if there is no name, or one of them has
  * escapes or is too long. */
 struct slice object_key(struct slice json, char out[OBJECT_KEY_BYTES]);
+/* The same of what is known already; p of either is NULL if it is absent. */
+struct slice object_join(struct slice ns, struct slice name, char out[OBJECT_KEY_BYTES]);
 /*
  * The same for an object that is cut off after its first bytes: API servers write name and namespace before anything
  * that can be long. If there is no namespace it cannot be told whether one would have followed, unless objects
  * of this kind have none (`unscoped`).
  */
 struct slice object_key_begun(struct slice json, bool unscoped, char out[OBJECT_KEY_BYTES]);
+/* A string's text; p is NULL if it is something else, or has escapes. */
+struct slice object_plain(const struct jscan_value *v);
 /* The text of a string member, e.g. ("spec", "group"), within `json`; p is NULL if it is absent, not a string, or has
  * escapes. */
 struct slice object_text(struct slice json, struct slice outer, struct slice inner);

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/limits.h"
 #include "kube/jscan.h"
+#include "kube/object.h"
 
 struct watch_parser {
     struct buf held;
@@ -66,30 +67,83 @@ static bool type_from(const struct jscan_value *v, enum watch_type *type)
     return false;
 }
 
-/* Inside of a plain string member; "" if it is absent or something else. */
-static struct slice string_member(struct slice object, const char *key)
-{
-    struct jscan_value v;
+/* ---- one pass over the line: what is wanted of the object is taken on the way ---- */
 
-    if (!jscan_get(object, slice_str(key), &v) || v.type != JSCAN_STRING)
-        return SLICE_LIT("");
-    return slice_of(v.raw.p + 1, v.raw.n - 2);
+/* Inside of a string as it is written; "" if it is something else. Of two members the first counts. */
+static void take_raw(const struct jscan_value *v, struct slice *out)
+{
+    if (out->n == 0 && v->type == JSCAN_STRING)
+        *out = slice_of(v->raw.p + 1, v->raw.n - 2);
 }
 
-static void read_object(struct watch_event *ev)
+static void take_plain(const struct jscan_value *v, struct slice *out)
 {
-    struct jscan_value v;
-    uint64_t code;
+    if (out->p == NULL)
+        *out = object_plain(v);
+}
 
-    ev->resource_version = ev->message = SLICE_LIT("");
-    if (ev->type == WATCH_ERROR) {
-        ev->message = string_member(ev->object, "message");
-        if (jscan_get(ev->object, SLICE_LIT("code"), &v) && slice_u64(v.raw, &code) && code <= 999)
+static bool read_metadata(struct jscan *s, struct watch_event *ev)
+{
+    struct jscan_value key, value;
+    bool first;
+
+    if (!jscan_enter_object(s, &first))
+        return false;
+    while (jscan_member(s, &first, &key) && jscan_value(s, &value))
+        if (jscan_text_eq(&key, SLICE_LIT("resourceVersion")))
+            take_raw(&value, &ev->resource_version);
+        else if (jscan_text_eq(&key, SLICE_LIT("namespace")))
+            take_plain(&value, &ev->ns);
+        else if (jscan_text_eq(&key, SLICE_LIT("name")))
+            take_plain(&value, &ev->name);
+    return s->error == NULL;
+}
+
+static bool is_object(struct jscan *s)
+{
+    enum jscan_type type;
+
+    return jscan_peek(s, &type) && type == JSCAN_OBJECT;
+}
+
+static bool read_object(struct jscan *s, struct watch_event *ev)
+{
+    struct jscan_value key, value;
+    uint64_t code;
+    size_t start;
+    bool first, is_metadata, had_metadata = false;
+
+    if (!is_object(s) || !jscan_enter_object(s, &first))
+        return false;
+    start = s->pos - 1;
+    while (jscan_member(s, &first, &key)) {
+        is_metadata = !had_metadata && jscan_text_eq(&key, SLICE_LIT("metadata"));
+        had_metadata = had_metadata || is_metadata;
+        if (is_metadata && is_object(s)) {
+            if (!read_metadata(s, ev))
+                return false;
+            continue;
+        }
+        if (!jscan_value(s, &value))
+            return false;
+        if (jscan_text_eq(&key, SLICE_LIT("message")))
+            take_raw(&value, &ev->message);
+        else if (ev->code == 0 && jscan_text_eq(&key, SLICE_LIT("code")) && slice_u64(value.raw, &code) && code <= 999)
             ev->code = (unsigned)code;
+    }
+    ev->object = slice_of(s->text.p + start, s->pos - start);
+    return s->error == NULL;
+}
+
+/* Only an error is a Status; whatever else has such members is another thing. */
+static void keep_what_counts(struct watch_event *ev)
+{
+    if (ev->type == WATCH_ERROR) {
+        ev->resource_version = SLICE_LIT("");
         return;
     }
-    if (jscan_get(ev->object, SLICE_LIT("metadata"), &v) && v.type == JSCAN_OBJECT)
-        ev->resource_version = string_member(v.raw, "resourceVersion");
+    ev->message = SLICE_LIT("");
+    ev->code = 0;
 }
 
 /* {"type":...,"object":{...}} with each of the two exactly once. */
@@ -99,26 +153,27 @@ static bool parse_line(struct slice line, struct watch_event *ev)
     struct jscan_value key, value;
     bool first, have_type = false;
 
-    *ev = (struct watch_event){.object = SLICE_NONE};
+    *ev = (struct watch_event){.resource_version = SLICE_LIT(""), .message = SLICE_LIT("")};
     jscan_init(&s, line, JSCAN_MAX_DEPTH);
     if (!jscan_enter_object(&s, &first))
         return false;
     while (jscan_member(&s, &first, &key)) {
+        if (jscan_text_eq(&key, SLICE_LIT("object"))) {
+            if (ev->object.p != NULL || !read_object(&s, ev))
+                return false;
+            continue;
+        }
         if (!jscan_value(&s, &value))
             return false;
         if (jscan_text_eq(&key, SLICE_LIT("type"))) {
             if (have_type || !type_from(&value, &ev->type))
                 return false;
             have_type = true;
-        } else if (jscan_text_eq(&key, SLICE_LIT("object"))) {
-            if (ev->object.p != NULL || value.type != JSCAN_OBJECT)
-                return false;
-            ev->object = value.raw;
         }
     }
     if (s.error != NULL || !jscan_end(&s) || !have_type || ev->object.p == NULL)
         return false;
-    read_object(ev);
+    keep_what_counts(ev);
     return true;
 }
 

@@ -13,6 +13,7 @@ struct watch_event {
     enum watch_type type;
     struct slice object;           /* raw JSON */
     struct slice resource_version; /* object.metadata.resourceVersion; "" if absent */
+    struct slice ns, name;         /* of object.metadata, for object_join(); p is NULL if absent, or with escapes */
     unsigned code;                 /* WATCH_ERROR: the Status' code (410: relist), else 0 */
     struct slice message;          /* WATCH_ERROR: the Status' message as JSON text without its quotes, else "" */
 };

@@ -166,6 +166,57 @@ static void test_long_beginnings(size_t piece)
     watch_parser_free(p);
 }
 
+static enum watch_result read_line(struct watch_parser *p, const char *line, struct watch_event *ev)
+{
+    enum watch_result result;
+
+    watch_parser_feed(p, slice_str(line));
+    watch_parser_feed(p, SLICE_LIT("\n"));
+    result = watch_parser_next(p, ev);
+    return result;
+}
+
+/* Name and version are taken on the way; the first of two counts, and nothing that is not where it belongs. */
+static void test_metadata(void)
+{
+    static const struct {
+        const char *object, *ns, *name, *version;
+    } rows[] = {
+        {"{\"metadata\":{\"name\":\"n\",\"namespace\":\"s\",\"resourceVersion\":\"7\"}}", "s", "n", "7"},
+        {"{\"spec\":{\"name\":\"x\"},\"name\":\"y\",\"metadata\":{\"labels\":{\"name\":\"z\"},\"name\":\"n\"}}", NULL,
+         "n", ""},
+        {"{\"metadata\":{\"name\":\"n\",\"name\":\"m\",\"resourceVersion\":\"1\",\"resourceVersion\":\"2\"}}", NULL,
+         "n", "1"},
+        {"{\"metadata\":{\"name\":\"n\"},\"metadata\":{\"name\":\"m\",\"namespace\":\"s\"}}", NULL, "n", ""},
+        {"{\"metadata\":null,\"metadata\":{\"name\":\"m\"}}", NULL, NULL, ""},
+        {"{\"metadata\":[{\"name\":\"m\"}]}", NULL, NULL, ""},
+        {"{\"metadata\":{\"name\":1,\"namespace\":\"a\\u0062\",\"resourceVersion\":3}}", NULL, NULL, ""},
+        {" {\"message\":\"m\",\"code\":410,\"metadata\":{\"name\":\"n\"}} ", NULL, "n", ""},
+    };
+    struct watch_parser *p = watch_parser_new(LIMIT_APISERVICE_BYTES);
+    struct watch_event ev;
+    char line[512];
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        (void)snprintf(line, sizeof(line), "{\"type\":\"ADDED\",\"object\":%s}", rows[i].object);
+        ok(read_line(p, line, &ev) == WATCH_EVENT, "%s", rows[i].object);
+        is_slice(ev.ns, rows[i].ns, "its namespace");
+        is_slice(ev.name, rows[i].name, "its name");
+        is_slice(ev.resource_version, rows[i].version, "its version");
+        ok(slice_eq(ev.object, slice_trim(slice_str(rows[i].object))), "all of it");
+        ok(ev.code == 0 && ev.message.n == 0, "no error");
+    }
+    ok(read_line(p, "{\"type\":\"ERROR\",\"object\":{\"code\":1000,\"metadata\":{\"resourceVersion\":\"4\"}}}", &ev) ==
+               WATCH_EVENT &&
+           ev.code == 0 && ev.resource_version.n == 0,
+       "an error has no version, and no code beyond 999");
+    ok(read_line(p, "{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"name\":}}}", &ev) == WATCH_BAD_LINE &&
+           read_line(p, "{\"type\":\"ADDED\",\"object\":[]}", &ev) == WATCH_BAD_LINE &&
+           read_line(p, "{\"type\":\"ADDED\",\"object\":{},\"object\":{}}", &ev) == WATCH_BAD_LINE,
+       "what is no event");
+    watch_parser_free(p);
+}
+
 int main(void)
 {
     for (size_t piece = 1; piece < 300; piece++)
@@ -176,5 +227,6 @@ int main(void)
     test_pieces(sizeof(stream));
     test_bad_lines();
     test_long_lines();
+    test_metadata();
     return tap_end();
 }
