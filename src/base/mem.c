@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #ifdef MVPROXY_SANITIZED
@@ -98,6 +99,27 @@ char *mem_strdup(const char *s)
 void mem_free(void *p)
 {
     free(p);
+}
+
+enum { GUARD = 64 << 10 }; /* a page, of whatever size */
+
+void *mem_pages(size_t size)
+{
+    char *p = hook_fails() ? MAP_FAILED
+                           : mmap(NULL, GUARD + size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (p == MAP_FAILED)
+        return NULL;
+    if (mprotect(p + GUARD, size, PROT_READ | PROT_WRITE) == 0)
+        return p + GUARD;
+    (void)munmap(p, GUARD + size);
+    return NULL;
+}
+
+void mem_pages_free(void *p, size_t size)
+{
+    UNPOISON(p, size);
+    must_hold(munmap((char *)p - GUARD, GUARD + size) == 0);
 }
 
 size_t mem_size(void *p)

@@ -22,6 +22,12 @@ MEM_CHECK void *mem_array(size_t count, size_t size);
 MEM_CHECK char *mem_strdup(const char *s);
 MEM_CHECK char *mem_slicedup(struct slice s);
 void mem_free(void *p);
+/*
+ * Zeroed pages for a stack: the one below them cannot be touched. NULL when out of memory. `size` is a multiple of a
+ * page, and the same for both.
+ */
+MEM_CHECK void *mem_pages(size_t size);
+void mem_pages_free(void *p, size_t size);
 /* What a block of mem_* really is, in bytes; 0 for NULL. */
 size_t mem_size(void *p);
 /* Overwrites before freeing, for keys and credentials. */
