@@ -6,8 +6,8 @@
 #ifndef MVPROXY_KUBE_CONSENSUS_H
 #define MVPROXY_KUBE_CONSENSUS_H
 
+#include "base/fiber.h"
 #include "base/mem.h"
-#include "base/step.h"
 
 /*
  * `names[i]` is item i's text, all different. `lists[l]` has item numbers without duplicates, in order of precedence;
@@ -28,9 +28,10 @@ struct consensus_list {
     const uint32_t *items;
     size_t n;
 };
-/* False when out of memory. O(total length * log n_lists). */
+/* False when out of memory, or given up. Spends about one for each item, and as much for four in lists. O(total length
+ * * log n_lists). */
 MEM_CHECK bool consensus_order(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
-                               uint32_t *order);
+                               uint32_t *order, struct fiber *fiber);
 
 /*
  * The same, two lists at a time: the order of all lists before, and the next one. kube-apiserver orders versions and
@@ -39,14 +40,6 @@ MEM_CHECK bool consensus_order(const struct slice *names, size_t n, const struct
  * result is that of consensus_order().
  */
 MEM_CHECK bool consensus_fold(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
-                              uint32_t *order);
-/* The same in steps: call consensus_fold_step() until it does not return STEP_MORE. What is given
- * must outlive it. NULL, or STEP_FAILED: out of memory. */
-struct consensus_fold;
-MEM_CHECK struct consensus_fold *consensus_fold_new(const struct slice *names, size_t n,
-                                                    const struct consensus_list *lists, size_t n_lists,
-                                                    uint32_t *order);
-void consensus_fold_free(struct consensus_fold *f); /* NULL is fine */
-enum step consensus_fold_step(struct consensus_fold *f);
+                              uint32_t *order, struct fiber *fiber);
 
 #endif

@@ -31,9 +31,6 @@
  * peer_aggregated_handler.go), byte for byte, but for this: on a cycle in the order it sorts by name; freshness it
  * takes from the first server; of exclusions it knows only what it excludes itself; unknown fields, and a kind that
  * only a later server knows, it drops.
- *
- * Where descriptions of a group are different the work is cut by versions: one step never does more than the versions
- * of one name in one group.
  */
 #include "kube/disco_merge.h"
 
@@ -46,26 +43,15 @@
 enum { MERGE_OUTPUT_BYTES = 2 * LIMIT_DISCOVERY_BYTES };
 /* Copying: a piece, and how much of it takes as long as looking at a resource. */
 enum { OTHER_BYTES = 256 << 10, BYTES_PER_RESOURCE = 256 };
+enum { NOBODYS = UINT32_MAX };
 
 #define HEAD_BEFORE_VERSION "{\"kind\":\"" DISCO_LIST_KIND "\",\"apiVersion\":\"" DISCO_GROUP "/"
 #define HEAD_AFTER_VERSION "\",\"metadata\":{},\"items\":["
-
-enum stage {
-    STAGE_ADDING,
-    STAGE_COLLECT, /* which server names which groups */
-    STAGE_ORDER,
-    STAGE_GROUPS,   /* between two groups */
-    STAGE_IN_GROUP, /* in one that needs several steps */
-    STAGE_FINISH,
-    STAGE_OTHER, /* the other form is being written */
-    STAGE_DONE,
-};
 
 struct server {
     char *id;
     struct disco_doc *doc;
     unsigned flags;
-    struct consensus_list groups; /* numbers of its groups, in its order */
 };
 
 struct group {
@@ -76,7 +62,7 @@ struct group {
 };
 
 struct disco_merge {
-    enum stage stage;
+    struct fiber fiber;
     struct server *servers; /* in order of ID */
     size_t n_servers, cap_servers;
     struct strmap *excluded, *excluded_groups;
@@ -85,17 +71,10 @@ struct disco_merge {
     struct strmap *by_name;
     struct group **groups;
     size_t n_groups, cap_groups;
-    uint32_t *order;
-    size_t at_server; /* STAGE_COLLECT */
-    const struct disco_group *at_group;
     size_t expected; /* the number of the group that probably comes next: most servers have the same order */
-    size_t next_group, group_start;  /* STAGE_GROUPS: place in order; where the open one starts in out */
     const struct disco_group *local; /* next group of the local document to compare with */
     bool differs;
-    size_t spent;
     struct buf out, other; /* the merged document; the chosen document with the other apiVersion */
-    struct slice document; /* the chosen one */
-    size_t at_byte;        /* STAGE_OTHER */
     const struct disco_doc *local_doc;
     bool vouched;  /* somebody vouches */
     bool doubtful; /* disco_merge_doubt */
@@ -119,12 +98,15 @@ static bool is_excluded(void *arg, const struct disco_version *v)
     return key.p != NULL && strmap_get(m->excluded, key) != NULL;
 }
 
+static bool merge(void *arg, struct fiber *f);
+
 struct disco_merge *disco_merge_new(void)
 {
     struct disco_merge *m = mem_zalloc(sizeof(*m));
 
     if (m == NULL)
         return NULL;
+    fiber_init(&m->fiber, merge, m, NULL);
     buf_init(&m->out, MERGE_OUTPUT_BYTES);
     buf_init(&m->other, MERGE_OUTPUT_BYTES);
     m->excluded = strmap_new();
@@ -171,6 +153,7 @@ void disco_merge_free(struct disco_merge *m)
 {
     if (m == NULL)
         return;
+    fiber_close(&m->fiber);
     free_work(m);
     for (size_t i = 0; i < m->n_servers; i++)
         free_server(&m->servers[i]);
@@ -203,7 +186,7 @@ bool disco_merge_add(struct disco_merge *m, struct slice server_id, const struct
     /* From the end: most callers add in order. */
     while (at > 0 && slice_cmp(slice_str(m->servers[at - 1].id), server_id) >= 0)
         at--;
-    if (m->stage != STAGE_ADDING || (at < m->n_servers && slice_eq(slice_str(m->servers[at].id), server_id)))
+    if (m->fiber.state != FIBER_NEW || (at < m->n_servers && slice_eq(slice_str(m->servers[at].id), server_id)))
         return false;
     if (!room_for_server(m))
         return false;
@@ -266,7 +249,6 @@ static size_t count_excluded(struct disco_merge *m, const struct disco_group *g)
         return 0;
     for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
         n += is_excluded(m, v) ? 1 : 0;
-    m->spent += g->n_versions;
     return n;
 }
 
@@ -327,60 +309,50 @@ static bool has_lapsed(const struct server *s)
  * What is excluded is of all servers, out of one etcd. So the local server's lapse says nothing about it: while no
  * other one's word is taken for it, it is as the local server said it last, until there is doubt.
  */
-static bool gives_live(struct disco_merge *m, const struct server *s, const struct disco_group *from)
+static bool gives_live(struct disco_merge *m, size_t server, const struct disco_group *from)
 {
-    return !has_lapsed(s) ||
-           (is_exempt(m, m->at_server) && is_local(m, m->at_server) && !m->doubtful && count_excluded(m, from) > 0);
+    return !has_lapsed(&m->servers[server]) ||
+           (is_exempt(m, server) && is_local(m, server) && !m->doubtful && count_excluded(m, from) > 0);
 }
 
-static bool collect_group(struct disco_merge *m, struct server *s, const struct disco_group *from)
+static bool collect_group(struct disco_merge *m, size_t server, const struct disco_group *from, uint32_t *number)
 {
-    size_t excluded = is_exempt(m, m->at_server) && !m->doubtful ? 0 : count_excluded(m, from);
+    size_t excluded = is_exempt(m, server) && !m->doubtful ? 0 : count_excluded(m, from);
     struct group *g;
 
-    m->spent++;
+    *number = NOBODYS;
     if (excluded > 0 && excluded == from->n_versions && !is_left(m, from->name))
         return true;
     g = group_named(m, from);
     if (g == NULL || !room_for_giver(m, g))
         return false;
     m->expected = g->number + 1U;
-    g->givers[g->n_givers++] = (struct disco_group_giver){.server = m->at_server,
+    g->givers[g->n_givers++] = (struct disco_group_giver){.server = server,
                                                           .group = from,
                                                           .partial = excluded > 0,
                                                           .doubtful = m->doubtful,
-                                                          .live = gives_live(m, s, from)};
-    /* Written where open_server made room; const for everybody else. */
-    ((uint32_t *)(uintptr_t)s->groups.items)[s->groups.n++] = g->number;
+                                                          .live = gives_live(m, server, from)};
+    *number = g->number;
     return true;
 }
 
-static bool open_server(struct disco_merge *m, struct server *s)
+/* The groups of all servers, and in which order each has them. */
+static bool collect(struct disco_merge *m, struct consensus_list *lists, struct fiber *f)
 {
-    s->groups.items = arena_alloc(m->work, disco_doc_n_groups(s->doc) * sizeof(*s->groups.items));
-    m->at_group = disco_doc_groups(s->doc);
-    m->expected = 0;
-    return s->groups.items != NULL;
-}
+    for (size_t i = 0; i < m->n_servers; i++) {
+        const struct disco_doc *doc = m->servers[i].doc;
+        uint32_t *numbers = arena_alloc(m->work, disco_doc_n_groups(doc) * sizeof(*numbers));
 
-static bool unit_collect(struct disco_merge *m)
-{
-    struct server *s;
-
-    if (m->at_server == m->n_servers) {
-        m->stage = STAGE_ORDER;
-        return true;
+        if (numbers == NULL)
+            return false;
+        lists[i] = (struct consensus_list){numbers, 0};
+        m->expected = 0;
+        for (const struct disco_group *from = disco_doc_groups(doc); from != NULL; from = from->next) {
+            if (!collect_group(m, i, from, &numbers[lists[i].n]) || !fiber_spend(f, 2))
+                return false;
+            lists[i].n += numbers[lists[i].n] != NOBODYS;
+        }
     }
-    s = &m->servers[m->at_server];
-    if (s->groups.items == NULL && !open_server(m, s))
-        return false;
-    if (m->at_group == NULL) {
-        m->at_server++;
-        return true;
-    }
-    if (!collect_group(m, s, m->at_group))
-        return false;
-    m->at_group = m->at_group->next;
     return true;
 }
 
@@ -395,114 +367,95 @@ static void see_to_timestamps(struct disco_merge *m)
     }
 }
 
-static bool unit_order(struct disco_merge *m)
+/* NULL when out of memory. */
+static const uint32_t *order_groups(struct disco_merge *m, const struct consensus_list *lists, struct fiber *f)
 {
     struct slice *names = arena_alloc(m->work, m->n_groups * sizeof(*names));
-    struct consensus_list *lists = arena_alloc(m->work, m->n_servers * sizeof(*lists));
+    uint32_t *order = arena_alloc(m->work, m->n_groups * sizeof(*order));
 
-    m->order = arena_alloc(m->work, m->n_groups * sizeof(*m->order));
-    if (names == NULL || lists == NULL || m->order == NULL)
-        return false;
+    if (names == NULL || order == NULL)
+        return NULL;
     for (size_t i = 0; i < m->n_groups; i++)
         names[i] = m->groups[i]->name;
-    for (size_t i = 0; i < m->n_servers; i++) {
-        lists[i] = m->servers[i].groups;
-        m->spent += lists[i].n;
-    }
-    if (!consensus_order(names, m->n_groups, lists, m->n_servers, m->order))
-        return false;
-    see_to_timestamps(m);
-    m->local = m->local_doc == NULL ? NULL : disco_doc_groups(m->local_doc);
-    m->differs = m->local_doc == NULL;
-    buf_append_str(&m->out, HEAD_BEFORE_VERSION "v2" HEAD_AFTER_VERSION);
-    m->stage = STAGE_GROUPS;
-    return true;
+    return consensus_order(names, m->n_groups, lists, m->n_servers, order, f) ? order : NULL;
 }
 
 /* ---- groups ---- */
 
 /* Compares what was just written with the local document at the same place. */
-static void compare_with_local(struct disco_merge *m)
+static void compare_with_local(struct disco_merge *m, struct slice written)
 {
-    struct slice written = slice_from(buf_slice(&m->out), m->group_start);
-
     if (m->local == NULL || !slice_eq(m->local->raw, written))
         m->differs = true;
     else
         m->local = m->local->next;
 }
 
-static bool after_group_step(struct disco_merge *m, enum step step)
+static bool put_groups(struct disco_merge *m, const uint32_t *order, struct fiber *f)
 {
-    if (step == STEP_DONE)
-        compare_with_local(m);
-    m->stage = step == STEP_DONE ? STAGE_GROUPS : STAGE_IN_GROUP;
-    return step != STEP_FAILED;
-}
+    see_to_timestamps(m);
+    m->local = m->local_doc == NULL ? NULL : disco_doc_groups(m->local_doc);
+    m->differs = m->local_doc == NULL;
+    buf_append_str(&m->out, HEAD_BEFORE_VERSION "v2" HEAD_AFTER_VERSION);
+    for (size_t i = 0; i < m->n_groups; i++) {
+        const struct group *g = m->groups[order[i]];
+        size_t start;
 
-static bool unit_groups(struct disco_merge *m)
-{
-    const struct group *g;
-
-    if (m->next_group == m->n_groups) {
-        m->stage = STAGE_FINISH;
-        return true;
+        if (i > 0)
+            buf_append_char(&m->out, ',');
+        start = buf_len(&m->out);
+        if (!disco_group_merge(m->writer, g->givers, g->n_givers, f) || !fiber_spend(f, 1))
+            return false;
+        compare_with_local(m, slice_from(buf_slice(&m->out), start));
     }
-    g = m->groups[m->order[m->next_group]];
-    if (m->next_group++ > 0)
-        buf_append_char(&m->out, ',');
-    m->group_start = buf_len(&m->out);
-    return after_group_step(m, disco_group_merge_open(m->writer, g->givers, g->n_givers, &m->spent));
-}
-
-static bool unit_in_group(struct disco_merge *m)
-{
-    return after_group_step(m, disco_group_merge_step(m->writer, &m->spent));
+    m->differs = m->differs || m->local != NULL;
+    return buf_append_str(&m->out, "]}\n");
 }
 
 /* ---- result ---- */
 
-static bool unit_finish(struct disco_merge *m)
+/* The document that is chosen, but for the apiVersion. */
+static bool put_other(struct disco_merge *m, struct fiber *f)
 {
-    struct slice version;
+    struct slice document = buf_slice(&m->out), version, rest, piece;
     bool beta = false;
 
-    buf_append_str(&m->out, "]}\n");
-    if (m->local != NULL)
-        m->differs = true;
     if (m->differs) {
-        m->document = buf_slice(&m->out);
-        version = slice_of(m->document.p + sizeof(HEAD_BEFORE_VERSION) - 1 - sizeof(DISCO_GROUP),
-                           sizeof(DISCO_GROUP "/v2") - 1);
+        version =
+            slice_of(document.p + sizeof(HEAD_BEFORE_VERSION) - 1 - sizeof(DISCO_GROUP), sizeof(DISCO_GROUP "/v2") - 1);
     } else {
-        m->document = disco_doc_raw(m->local_doc);
+        document = disco_doc_raw(m->local_doc);
         version = disco_doc_api_version(m->local_doc);
         beta = disco_doc_form(m->local_doc) == DISCO_V2BETA1;
     }
-    if (m->out.failed || buf_reserve(&m->other, m->document.n + sizeof(DISCO_GROUP "/v2beta1")) == NULL)
+    if (buf_reserve(&m->other, document.n + sizeof(DISCO_GROUP "/v2beta1")) == NULL)
         return false;
-    /* The same but for the apiVersion. */
-    buf_append(&m->other, slice_of(m->document.p, (size_t)(version.p - m->document.p)));
+    rest = slice_from(document, (size_t)(version.p - document.p) + version.n);
+    buf_append(&m->other, slice_of(document.p, (size_t)(version.p - document.p)));
     buf_append_str(&m->other, beta ? DISCO_GROUP "/v2" : DISCO_GROUP "/v2beta1");
-    m->at_byte = (size_t)(version.p - m->document.p) + version.n;
+    for (; rest.n > 0; rest = slice_from(rest, piece.n)) {
+        piece = slice_of(rest.p, rest.n < OTHER_BYTES ? rest.n : OTHER_BYTES);
+        if (!buf_append(&m->other, piece) || !fiber_spend(f, piece.n / BYTES_PER_RESOURCE))
+            return false;
+    }
+    return !m->other.failed;
+}
+
+static bool merge(void *arg, struct fiber *f)
+{
+    struct disco_merge *m = arg;
+    struct consensus_list *lists = arena_alloc(m->work, m->n_servers * sizeof(*lists));
+    const uint32_t *order;
+
+    if (lists == NULL || !collect(m, lists, f))
+        return false;
+    order = order_groups(m, lists, f);
+    if (order == NULL || !put_groups(m, order, f))
+        return false;
     if (!m->differs)
         buf_release(&m->out);
     free_work(m);
-    m->stage = STAGE_OTHER;
-    return true;
-}
-
-static bool unit_other(struct disco_merge *m)
-{
-    struct slice rest = slice_from(m->document, m->at_byte);
-
-    if (rest.n > OTHER_BYTES)
-        rest.n = OTHER_BYTES;
-    m->at_byte += rest.n;
-    m->spent += rest.n / BYTES_PER_RESOURCE;
-    if (m->at_byte == m->document.n)
-        m->stage = STAGE_DONE;
-    return buf_append(&m->other, rest);
+    return put_other(m, f);
 }
 
 void disco_merge_result(const struct disco_merge *m, struct disco_merged *out)
@@ -518,38 +471,11 @@ void disco_merge_result(const struct disco_merge *m, struct disco_merged *out)
     out->v2beta1 = out->is_local ? other : disco_doc_raw(m->local_doc);
 }
 
-static bool unit(struct disco_merge *m)
-{
-    m->spent++;
-    switch (m->stage) {
-    case STAGE_ADDING:
-        m->stage = STAGE_COLLECT;
-        return true;
-    case STAGE_COLLECT:
-        return unit_collect(m);
-    case STAGE_ORDER:
-        return unit_order(m);
-    case STAGE_GROUPS:
-        return unit_groups(m);
-    case STAGE_IN_GROUP:
-        return unit_in_group(m);
-    case STAGE_FINISH:
-        return unit_finish(m);
-    case STAGE_OTHER:
-        return unit_other(m);
-    case STAGE_DONE:
-        break;
-    }
-    return true;
-}
-
 enum step disco_merge_step(struct disco_merge *m, size_t budget, struct err *err)
 {
-    m->spent = 0;
-    while (m->stage != STAGE_DONE && m->spent < budget)
-        if (!unit(m)) {
-            err_set(err, "out of memory, or the merged document is over %d bytes", MERGE_OUTPUT_BYTES);
-            return STEP_FAILED;
-        }
-    return m->stage == STAGE_DONE ? STEP_DONE : STEP_MORE;
+    enum step step = fiber_step(&m->fiber, budget);
+
+    if (step == STEP_FAILED)
+        err_set(err, "out of memory, or the merged document is over %d bytes", MERGE_OUTPUT_BYTES);
+    return step;
 }

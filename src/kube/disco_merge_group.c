@@ -7,7 +7,7 @@
 
 /* Uniting descriptions of a resource costs about as much as looking at this many; so many bytes are copied while one is
  * looked at. */
-enum { UNION_COST = 16, BYTES_PER_RESOURCE = 256, AT_ONCE = 1000 /* resources in a step */ };
+enum { UNION_COST = 16, BYTES_PER_RESOURCE = 256, FORGET_AT_ONCE = 1000 };
 
 /* Which hashes may have been met: where all descriptions are different, none is compared with all others. */
 struct met {
@@ -63,28 +63,6 @@ struct resources {
     size_t n;
 };
 
-/* The resources of a version that is described differently, which are too many for one step. */
-enum stage {
-    STAGE_NONE,
-    STAGE_GATHER, /* the descriptions of each */
-    STAGE_ORDER,
-    STAGE_PUT,
-    STAGE_FORGET, /* what was needed for it */
-};
-
-struct resources_merge {
-    enum stage stage;
-    const struct version *version;
-    struct resources all;
-    struct consensus_list *lists; /* one for each part of the version */
-    uint32_t *items;              /* of the list that is being made */
-    size_t at_part, at_put;
-    const struct disco_resource *at;
-    const struct resource **by_number;
-    uint32_t *order;
-    struct consensus_fold *fold;
-};
-
 struct disco_group_merge {
     disco_excluded_fn *excluded;
     void *arg;
@@ -94,14 +72,10 @@ struct disco_group_merge {
     struct group_part *parts;
     size_t n_parts;
     struct version *versions;
-    uint32_t *version_order;
-    size_t n_versions, next_version;
-    struct resources_merge resources;
-    size_t spent;
+    size_t n_versions;
+    struct fiber *fiber;
     bool tidy; /* without empty timestamps */
 };
-
-static void drop_resources(struct disco_group_merge *m);
 
 struct disco_group_merge *disco_group_merge_new(struct buf *out, disco_excluded_fn *excluded, void *arg)
 {
@@ -125,10 +99,14 @@ void disco_group_merge_free(struct disco_group_merge *m)
 {
     if (m == NULL)
         return;
-    drop_resources(m);
     arena_free(m->in_group);
     arena_free(m->scratch);
     mem_free(m);
+}
+
+static bool spend(struct disco_group_merge *m, size_t n)
+{
+    return fiber_spend(m->fiber, n);
 }
 
 /* ---- resources ---- */
@@ -145,7 +123,6 @@ static bool add_resource(struct disco_group_merge *m, struct resources *all, con
 {
     struct resource *known = find_resource(all, r);
 
-    m->spent++;
     if (known == NULL) {
         known = arena_zalloc(m->in_group, sizeof(*known));
         if (known == NULL || !strmap_put(all->by_name, r->name, known, NULL))
@@ -172,8 +149,7 @@ static bool add_resource(struct disco_group_merge *m, struct resources *all, con
 
 static bool put_as_it_is(struct disco_group_merge *m, struct slice raw)
 {
-    m->spent += raw.n / BYTES_PER_RESOURCE;
-    return buf_append(m->out, raw);
+    return buf_append(m->out, raw) && spend(m, raw.n / BYTES_PER_RESOURCE);
 }
 
 static bool put_resource(struct disco_group_merge *m, const struct resource *r)
@@ -182,114 +158,64 @@ static bool put_resource(struct disco_group_merge *m, const struct resource *r)
 
     if (r->n == 1 && !r->parts[0].resource->reduced)
         return put_as_it_is(m, r->parts[0].resource->raw);
-    m->spent += UNION_COST * r->n;
     good = disco_union_resource(m->scratch, r->parts, r->n, m->out);
     arena_reset(m->scratch);
-    return good;
+    return good && spend(m, UNION_COST * r->n);
 }
 
-static void drop_resources(struct disco_group_merge *m)
+/* Which resources a server's version has, and how it describes them. */
+static bool gather_list(struct disco_group_merge *m, struct resources *all, const struct version *v,
+                        const struct version_part *part, struct consensus_list *list)
 {
-    strmap_free(m->resources.all.by_name);
-    consensus_fold_free(m->resources.fold);
-    m->resources = (struct resources_merge){.stage = STAGE_NONE};
-}
+    uint32_t *items = arena_alloc(m->in_group, part->version->n_resources * sizeof(*items));
 
-static bool begin_resources(struct disco_group_merge *m, const struct version *v)
-{
-    struct resources_merge *r = &m->resources;
-
-    *r = (struct resources_merge){.stage = STAGE_GATHER, .version = v, .all = {.by_name = strmap_new()}};
-    r->all.last = &r->all.first;
-    r->lists = arena_alloc(m->in_group, v->n * sizeof(*r->lists));
-    return r->all.by_name != NULL && r->lists != NULL;
-}
-
-static bool begin_list(struct disco_group_merge *m, const struct disco_version *v)
-{
-    struct resources_merge *r = &m->resources;
-
-    r->items = arena_alloc(m->in_group, v->n_resources * sizeof(*r->items));
-    if (r->items == NULL)
+    if (items == NULL)
         return false;
-    r->lists[r->at_part] = (struct consensus_list){r->items, 0};
-    r->all.expected = r->all.first;
-    r->at = v->resources;
+    *list = (struct consensus_list){items, 0};
+    all->expected = all->first;
+    for (const struct disco_resource *r = part->version->resources; r != NULL; r = r->next)
+        if (!add_resource(m, all, r, part->last, v->n, &items[list->n++]) || !spend(m, 1))
+            return false;
     return true;
 }
 
-static bool gather_some(struct disco_group_merge *m)
+/* *by_number gets them by number, *order the numbers as they are to be written. */
+static bool order_resources(struct disco_group_merge *m, struct resources *all, const struct version *v,
+                            const struct resource ***by_number, uint32_t **order)
 {
-    struct resources_merge *r = &m->resources;
-    const struct version *v = r->version;
+    struct consensus_list *lists = arena_alloc(m->in_group, v->n * sizeof(*lists));
+    struct slice *names;
 
-    for (size_t n = 0; n < AT_ONCE && r->at_part < v->n; n++) {
-        const struct version_part *part = &v->parts[r->at_part];
-
-        if (r->items == NULL && !begin_list(m, part->version))
-            return false;
-        if (r->at == NULL) {
-            r->items = NULL;
-            r->at_part++;
-            continue;
-        }
-        if (!add_resource(m, &r->all, r->at, part->last, v->n, &r->items[r->lists[r->at_part].n++]))
-            return false;
-        r->at = r->at->next;
-    }
-    if (r->at_part == v->n)
-        r->stage = STAGE_ORDER;
-    return true;
-}
-
-static bool begin_order(struct disco_group_merge *m)
-{
-    struct resources_merge *r = &m->resources;
-    struct slice *names = arena_alloc(m->in_group, r->all.n * sizeof(*names));
-
-    r->by_number = arena_alloc(m->in_group, r->all.n * sizeof(*r->by_number));
-    r->order = arena_alloc(m->in_group, r->all.n * sizeof(*r->order));
-    if (names == NULL || r->by_number == NULL || r->order == NULL)
+    if (lists == NULL)
         return false;
-    for (const struct resource *one = r->all.first; one != NULL; one = one->next) {
-        r->by_number[one->number] = one;
+    for (size_t i = 0; i < v->n; i++)
+        if (!gather_list(m, all, v, &v->parts[i], &lists[i]))
+            return false;
+    names = arena_alloc(m->in_group, all->n * sizeof(*names));
+    *by_number = arena_alloc(m->in_group, all->n * sizeof(**by_number));
+    *order = arena_alloc(m->in_group, all->n * sizeof(**order));
+    if (names == NULL || *by_number == NULL || *order == NULL)
+        return false;
+    for (const struct resource *one = all->first; one != NULL; one = one->next) {
+        (*by_number)[one->number] = one;
         names[one->number] = one->parts[0].resource->name;
     }
-    r->fold = consensus_fold_new(names, r->all.n, r->lists, r->version->n, r->order);
-    return r->fold != NULL;
+    return consensus_fold(names, all->n, lists, v->n, *order, m->fiber);
 }
 
-static bool order_some(struct disco_group_merge *m)
+static bool put_resources(struct disco_group_merge *m, struct resources *all, const struct version *v)
 {
-    struct resources_merge *r = &m->resources;
-    enum step step;
+    const struct resource **by_number;
+    uint32_t *order;
 
-    m->spent += r->all.n / 4;
-    if (r->fold == NULL)
-        return begin_order(m);
-    step = consensus_fold_step(r->fold);
-    if (step == STEP_DONE) {
-        r->stage = STAGE_PUT;
-        if (r->all.n > 0)
-            buf_append_str(m->out, ",\"resources\":[");
-    }
-    return step != STEP_FAILED;
-}
-
-static bool put_some(struct disco_group_merge *m)
-{
-    struct resources_merge *r = &m->resources;
-
-    for (size_t n = 0; n < AT_ONCE && r->at_put < r->all.n; n++) {
-        if (r->at_put > 0)
-            buf_append_char(m->out, ',');
-        m->spent++;
-        if (!put_resource(m, r->by_number[r->order[r->at_put++]]))
+    if (!order_resources(m, all, v, &by_number, &order))
+        return false;
+    for (size_t i = 0; i < all->n; i++) {
+        buf_append_str(m->out, i == 0 ? ",\"resources\":[" : ",");
+        if (!put_resource(m, by_number[order[i]]) || !spend(m, 1))
             return false;
     }
-    if (r->at_put == r->all.n)
-        r->stage = STAGE_FORGET;
-    return true;
+    return all->n == 0 || buf_append_char(m->out, ']');
 }
 
 /* ---- versions ---- */
@@ -339,40 +265,28 @@ static void put_text(struct buf *out, const char *before, struct slice text)
     buf_append_char(out, '"');
 }
 
-static bool end_different_version(struct disco_group_merge *m)
+static bool put_different_version(struct disco_group_merge *m, const struct version *v)
 {
-    const struct version *v = m->resources.version;
+    struct resources all = {.by_name = strmap_new()};
     struct slice freshness = version_freshness(v);
+    bool good;
 
-    if (m->resources.all.n > 0)
-        buf_append_char(m->out, ']');
-    drop_resources(m);
-    if (freshness.n > 0)
+    put_text(m->out, "{\"version\":", v->name);
+    all.last = &all.first;
+    good = all.by_name != NULL && put_resources(m, &all, v);
+    while (good && !strmap_free_some(all.by_name, FORGET_AT_ONCE))
+        good = spend(m, FORGET_AT_ONCE);
+    strmap_free(all.by_name);
+    if (good && freshness.n > 0)
         put_text(m->out, ",\"freshness\":", freshness);
-    return put_unknown_of_version(m, v) && buf_append_char(m->out, '}');
-}
-
-static bool go_on_with_version(struct disco_group_merge *m)
-{
-    struct resources_merge *r = &m->resources;
-
-    if (r->stage == STAGE_GATHER)
-        return gather_some(m);
-    if (r->stage == STAGE_ORDER)
-        return order_some(m);
-    if (r->stage == STAGE_PUT)
-        return put_some(m);
-    m->spent += AT_ONCE;
-    return strmap_free_some(r->all.by_name, AT_ONCE) ? end_different_version(m) : true;
+    return good && put_unknown_of_version(m, v) && buf_append_char(m->out, '}');
 }
 
 static bool put_version(struct disco_group_merge *m, const struct version *v)
 {
-    m->spent++;
     if (v->n == 1 && !v->parts[0].version->reduced && (v->parts[0].live || v->parts[0].version->stale))
         return put_as_it_is(m, v->parts[0].version->raw);
-    put_text(m->out, "{\"version\":", v->name);
-    return begin_resources(m, v);
+    return put_different_version(m, v);
 }
 
 static void add_version_part(struct version *v, const struct disco_version *from, const struct group_part *part,
@@ -439,6 +353,8 @@ static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name)
                 return false;
             add_version_part(v, from, part, part->live && !excluded);
         }
+        if (!spend(m, part->group->n_versions / 4))
+            return false;
     }
     return true;
 }
@@ -464,7 +380,7 @@ static bool list_versions(struct disco_group_merge *m, const struct strmap *by_n
     return true;
 }
 
-static bool order_versions(struct disco_group_merge *m)
+static bool order_versions(struct disco_group_merge *m, uint32_t **order)
 {
     struct strmap *by_name = strmap_new();
     struct consensus_list *lists = arena_alloc(m->in_group, m->n_parts * sizeof(*lists));
@@ -475,12 +391,12 @@ static bool order_versions(struct disco_group_merge *m)
     if (!good)
         return false;
     names = arena_alloc(m->in_group, m->n_versions * sizeof(*names));
-    m->version_order = arena_alloc(m->in_group, m->n_versions * sizeof(*m->version_order));
-    if (names == NULL || m->version_order == NULL)
+    *order = arena_alloc(m->in_group, m->n_versions * sizeof(**order));
+    if (names == NULL || *order == NULL)
         return false;
     for (size_t i = 0; i < m->n_versions; i++)
         names[i] = m->versions[i].name;
-    return consensus_fold(names, m->n_versions, lists, m->n_parts, m->version_order);
+    return consensus_fold(names, m->n_versions, lists, m->n_parts, *order, m->fiber);
 }
 
 /* ---- the group ---- */
@@ -498,7 +414,6 @@ static bool gather_parts(struct disco_group_merge *m, const struct disco_group_g
     for (const struct disco_group_giver *giver = givers; giver < givers + n; giver++) {
         const struct disco_group *group = giver->group;
 
-        m->spent += 1 + group->raw.n / 4096;
         for (i = meet(&met, group->hash) ? 0 : m->n_parts; i < m->n_parts; i++)
             if (m->parts[i].hash == group->hash && m->parts[i].partial == giver->partial &&
                 m->parts[i].group->reduced == group->reduced && slice_eq(m->parts[i].group->raw, group->raw))
@@ -511,6 +426,8 @@ static bool gather_parts(struct disco_group_merge *m, const struct disco_group_g
                                                          .live = giver->live};
         m->parts[i].live = m->parts[i].live || giver->live;
         m->parts[i].last = giver->server;
+        if (!spend(m, 1 + group->raw.n / 4096))
+            return false;
     }
     return true;
 }
@@ -570,62 +487,45 @@ static bool put_whole_group(struct disco_group_merge *m, const struct disco_grou
     return put_as_it_is(m, slice_from(g->raw, before.n + g->metadata.n));
 }
 
-static bool open_different_group(struct disco_group_merge *m)
+static bool put_different_group(struct disco_group_merge *m)
 {
     struct slice metadata = SLICE_LIT("{}");
+    uint32_t *order;
 
-    m->n_versions = m->next_version = 0;
-    if (!order_versions(m))
+    m->n_versions = 0;
+    if (!order_versions(m, &order))
         return false;
     for (size_t i = m->n_parts; i > 0; i--)
         if (m->parts[i - 1].group->metadata.n > 2 && m->parts[i - 1].group->metadata.p[0] == '{')
             metadata = m->parts[i - 1].group->metadata;
     buf_append_str(m->out, "{\"metadata\":");
     put_metadata(m, metadata);
-    return !m->out->failed;
+    for (size_t i = 0; i < m->n_versions; i++) {
+        buf_append_str(m->out, i == 0 ? ",\"versions\":[" : ",");
+        if (!put_version(m, &m->versions[order[i]]) || !spend(m, 1))
+            return false;
+    }
+    if (m->n_versions > 0)
+        buf_append_char(m->out, ']');
+    return put_unknown_of_group(m) && buf_append_char(m->out, '}');
 }
 
-enum step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
-                                 size_t *spent)
+bool disco_group_merge(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
+                       struct fiber *fiber)
 {
     const struct group_part *only;
-    enum step step;
 
     arena_reset(m->in_group);
-    m->spent = 0;
+    m->fiber = fiber;
     if (!gather_parts(m, givers, n))
-        return STEP_FAILED;
+        return false;
     only = m->parts;
     if (m->n_parts > 1 || only->partial || only->group->reduced || (!only->live && !all_stale(only->group)))
-        step = open_different_group(m) ? STEP_MORE : STEP_FAILED;
-    else
-        step = put_whole_group(m, only->group) ? STEP_DONE : STEP_FAILED;
-    *spent += m->spent;
-    return step;
+        return put_different_group(m);
+    return put_whole_group(m, only->group);
 }
 
 void disco_group_merge_tidy(struct disco_group_merge *m)
 {
     m->tidy = true;
-}
-
-enum step disco_group_merge_step(struct disco_group_merge *m, size_t *spent)
-{
-    bool within = m->resources.stage != STAGE_NONE, last = !within && m->next_version == m->n_versions, good;
-
-    m->spent = 0;
-    if (within) {
-        good = go_on_with_version(m);
-    } else if (!last) {
-        buf_append_str(m->out, m->next_version == 0 ? ",\"versions\":[" : ",");
-        good = put_version(m, &m->versions[m->version_order[m->next_version++]]);
-    } else {
-        if (m->n_versions > 0)
-            buf_append_char(m->out, ']');
-        good = put_unknown_of_group(m) && buf_append_char(m->out, '}');
-    }
-    *spent += m->spent;
-    if (!good)
-        return STEP_FAILED;
-    return last ? STEP_DONE : STEP_MORE;
 }

@@ -7,6 +7,7 @@
 #define MVPROXY_KUBE_DISCO_MERGE_GROUP_H
 
 #include "base/buf.h"
+#include "base/fiber.h"
 #include "kube/disco.h"
 #include "kube/disco_parse.h"
 
@@ -29,14 +30,11 @@ struct disco_group_merge;
 MEM_CHECK struct disco_group_merge *disco_group_merge_new(struct buf *out, disco_excluded_fn *excluded, void *arg);
 void disco_group_merge_free(struct disco_group_merge *m); /* NULL is fine */
 /*
- * Begins a group that `n` servers have, in their order. STEP_DONE: all describe it alike, and it is written. STEP_MORE:
- * call disco_group_merge_step() until that does not return STEP_MORE; a step writes one version, or gets on with one
- * that is described differently. STEP_FAILED: out of memory, or `out` has failed. *spent grows by the number of
- * resources processed.
+ * Writes a group that `n` servers have, in their order. Spends about as much as it has to look at resources. False: out
+ * of memory, given up, or `out` has failed.
  */
-enum step disco_group_merge_open(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
-                                 size_t *spent);
-enum step disco_group_merge_step(struct disco_group_merge *m, size_t *spent);
+MEM_CHECK bool disco_group_merge(struct disco_group_merge *m, const struct disco_group_giver *givers, size_t n,
+                                 struct fiber *fiber);
 /*
  * From now on leaves out creationTimestamp: null in a group's metadata, which servers up to 1.33 write and later ones
  * do not. It has no meaning, and is lost when a document is decoded and encoded again.
