@@ -10,7 +10,8 @@
 #include "base/limits.h"
 #include "kube/disco_doc.h"
 
-enum { LEFT_OUT_BYTES = 100 }; /* of each part of a name that is to be shown */
+enum { LEFT_OUT_BYTES = 100 /* of each part of a name that is to be shown */ };
+enum { ENTRY_COST = 64 /* entering a name costs about as much as reading so many bytes */ };
 
 /* Drops const from what is of our own making: the document is not yet anybody else's. */
 #define OWN(type, pointer) ((type *)(uintptr_t)(pointer))
@@ -35,35 +36,35 @@ static void note_left_out(struct disco_index *x, const struct gvr *name, struct 
 
 /* ---- what may stay ---- */
 
-static bool may_be_group(const struct disco_index *x, const struct disco_group *g)
+static bool may_be_group(const struct disco_index *x, const struct disco_group *g, size_t kept)
 {
     const struct disco_version *v = g->versions;
 
     if (!x->judges)
         return true;
-    if ((x->core ? g->name.n > 0 : !gvr_is_group(g->name)) || x->n_groups == LIMIT_DISCOVERY_PEER_GROUPS)
+    if ((x->core ? g->name.n > 0 : !gvr_is_group(g->name)) || kept == LIMIT_DISCOVERY_PEER_GROUPS)
         return false;
     while (v != NULL && !gvr_is_version(v->name))
         v = v->next;
     return v != NULL || g->versions == NULL;
 }
 
-static bool may_be_version(const struct disco_index *x, const struct disco_version *v)
+static bool may_be_version(const struct disco_index *x, const struct disco_version *v, size_t kept)
 {
-    return x->judges ? gvr_is_version(v->name) && x->n_versions < LIMIT_DISCOVERY_PEER_LIST : v->name.n > 0;
+    return x->judges ? gvr_is_version(v->name) && kept < LIMIT_DISCOVERY_PEER_LIST : v->name.n > 0;
 }
 
-static bool may_be_resource(const struct disco_index *x, const struct disco_resource *r)
+static bool may_be_resource(const struct disco_index *x, const struct disco_resource *r, size_t kept)
 {
-    return x->judges ? gvr_is_resource(r->name) && !r->odd && x->n_resources < LIMIT_DISCOVERY_PEER_LIST
-                     : r->name.n > 0;
+    return x->judges ? gvr_is_resource(r->name) && !r->odd && kept < LIMIT_DISCOVERY_PEER_LIST : r->name.n > 0;
 }
 
 /* ---- the walk ---- */
 
-static void judge_subresources(struct disco_index *x, struct disco_resource *r, const struct gvr *name)
+static bool judge_subresources(struct disco_index *x, struct disco_resource *r, const struct gvr *name)
 {
     const struct disco_subresource **next = &r->subresources;
+    bool all = true;
     size_t kept = 0;
 
     while (*next != NULL) {
@@ -75,106 +76,102 @@ static void judge_subresources(struct disco_index *x, struct disco_resource *r, 
             continue;
         }
         note_left_out(x, name, s->name);
-        r->reduced = x->version->reduced = x->group->reduced = true;
+        all = false;
         *next = s->next;
         r->n_subresources--;
     }
+    return all;
 }
 
-static void index_resource(struct disco_index *x)
+static bool enter_resources(struct disco_index *x, struct disco_group *g, struct disco_version *v)
 {
-    const struct disco_version *v = x->version;
-    struct disco_resource *r = OWN(struct disco_resource, *x->next_resource);
-    struct gvr name;
+    const struct disco_resource **next = &v->resources;
+    size_t kept = 0;
 
-    if (r == NULL) {
-        x->next_version = &x->version->next;
-        x->version = NULL;
-        return;
+    while (*next != NULL) {
+        struct disco_resource *r = OWN(struct disco_resource, *next);
+        const struct gvr name = {g->name, v->name, r->name};
+
+        if (may_be_resource(x, r, kept) && disco_doc_index_add(x->doc, DISCO_ENTRY_RESOURCE, &name, r)) {
+            r->reduced = x->judges && !judge_subresources(x, r, &name);
+            v->reduced = v->reduced || r->reduced;
+            kept++;
+            next = &r->next;
+        } else {
+            note_left_out(x, &name, SLICE_LIT(""));
+            v->reduced = x->judges;
+            *next = r->next;
+            v->n_resources--;
+            x->doc->n_resources--;
+        }
+        if (!fiber_spend(x->fiber, ENTRY_COST))
+            return false;
     }
-    name = (struct gvr){v->group->name, v->name, r->name};
-    if (may_be_resource(x, r) && disco_doc_index_add(x->doc, DISCO_ENTRY_RESOURCE, &name, r)) {
-        if (x->judges)
-            judge_subresources(x, r, &name);
-        x->n_resources++;
-        x->next_resource = &r->next;
-        return;
-    }
-    note_left_out(x, &name, SLICE_LIT(""));
-    x->version->reduced = x->group->reduced = x->judges;
-    *x->next_resource = r->next;
-    x->version->n_resources--;
-    x->doc->n_resources--;
+    return true;
 }
 
-static void index_version(struct disco_index *x)
+static bool enter_versions(struct disco_index *x, struct disco_group *g)
 {
-    struct disco_version *v = OWN(struct disco_version, *x->next_version);
-    struct gvr name;
+    const struct disco_version **next = &g->versions;
+    size_t kept = 0;
 
-    if (v == NULL) {
-        x->next_group = &x->group->next;
-        x->group = NULL;
-        return;
+    while (*next != NULL) {
+        struct disco_version *v = OWN(struct disco_version, *next);
+        const struct gvr name = {g->name, v->name, SLICE_LIT("")};
+
+        if (may_be_version(x, v, kept) && disco_doc_index_add(x->doc, DISCO_ENTRY_VERSION, &name, v)) {
+            if (!enter_resources(x, g, v))
+                return false;
+            g->reduced = g->reduced || v->reduced;
+            kept++;
+            next = &v->next;
+        } else {
+            note_left_out(x, &name, SLICE_LIT(""));
+            g->reduced = x->judges;
+            *next = v->next;
+            g->n_versions--;
+            x->doc->n_versions--;
+            x->doc->n_resources -= v->n_resources;
+        }
+        if (!fiber_spend(x->fiber, ENTRY_COST))
+            return false;
     }
-    name = (struct gvr){x->group->name, v->name, SLICE_LIT("")};
-    if (may_be_version(x, v) && disco_doc_index_add(x->doc, DISCO_ENTRY_VERSION, &name, v)) {
-        x->version = v;
-        x->n_versions++;
-        x->n_resources = 0;
-        x->next_resource = &v->resources;
-        return;
-    }
-    note_left_out(x, &name, SLICE_LIT(""));
-    x->group->reduced = x->judges;
-    *x->next_version = v->next;
-    x->group->n_versions--;
-    x->doc->n_versions--;
-    x->doc->n_resources -= v->n_resources;
+    return true;
 }
 
-static bool index_group(struct disco_index *x)
+static void leave_out_group(struct disco_index *x, const struct disco_group *g, const struct gvr *name)
 {
-    struct disco_group *g = OWN(struct disco_group, *x->next_group);
-    struct gvr name;
-
-    if (g == NULL)
-        return false;
-    name = (struct gvr){g->name, SLICE_LIT(""), SLICE_LIT("")};
-    if (may_be_group(x, g) && disco_doc_index_add(x->doc, DISCO_ENTRY_GROUP, &name, g)) {
-        x->group = g;
-        x->n_groups++;
-        x->n_versions = 0;
-        x->next_version = &g->versions;
-        return true;
-    }
-    note_left_out(x, &name, SLICE_LIT(""));
-    *x->next_group = g->next;
+    note_left_out(x, name, SLICE_LIT(""));
     x->doc->n_groups--;
     for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
         x->doc->n_versions--;
         x->doc->n_resources -= v->n_resources;
     }
-    return true;
 }
 
-bool disco_index_start(struct disco_index *x, struct disco_doc *d)
+bool disco_index_fill(struct disco_index *x, struct disco_doc *d)
 {
+    const struct disco_group **next = &d->groups;
+    size_t kept = 0;
+
     x->doc = d;
-    x->group = NULL;
-    x->version = NULL;
-    x->n_groups = 0;
-    x->next_group = &d->groups;
-    return disco_doc_index_init(d);
-}
+    if (!disco_doc_index_init(d))
+        return false;
+    while (*next != NULL) {
+        struct disco_group *g = OWN(struct disco_group, *next);
+        const struct gvr name = {g->name, SLICE_LIT(""), SLICE_LIT("")};
 
-bool disco_index_step(struct disco_index *x)
-{
-    if (x->version != NULL)
-        index_resource(x);
-    else if (x->group != NULL)
-        index_version(x);
-    else
-        return index_group(x);
+        if (may_be_group(x, g, kept) && disco_doc_index_add(d, DISCO_ENTRY_GROUP, &name, g)) {
+            if (!enter_versions(x, g))
+                return false;
+            kept++;
+            next = &g->next;
+        } else {
+            leave_out_group(x, g, &name);
+            *next = g->next;
+        }
+        if (!fiber_spend(x->fiber, ENTRY_COST))
+            return false;
+    }
     return true;
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scanner is resumable because all of its state is here: where it stands in the text, which containers are open
- * (the stage says so, the nesting of the interesting ones being fixed), and the group and version being filled. A unit
- * of work is one member of an open object, one element of an open array, or one whole subresource; a unit looks at no
- * more than LIMIT_DISCOVERY_PART_BYTES. How many of each are read is bounded by their bytes alone: an aggregated API
- * may have thousands of resources, one resource thousands of subresources (metrics), and a CRD hundreds of versions,
- * and what is over a limit would cost everybody's discovery. How many of them stay, of a peer: disco_index.c.
+ * Recursive descent over containers whose nesting is fixed. A unit of work, behind which it may be put aside, is one
+ * member of an object, one element of an array, or one whole subresource; a unit looks at no more than
+ * LIMIT_DISCOVERY_PART_BYTES. How many of each are read is bounded by their bytes alone: an aggregated API may have
+ * thousands of resources, one resource thousands of subresources (metrics), and a CRD hundreds of versions, and what is
+ * over a limit would cost everybody's discovery. How many of them stay, of a peer: disco_index.c.
  */
 #include "kube/disco_parse.h"
 
@@ -15,48 +14,30 @@
 #include "kube/disco_index.h"
 #include "kube/jscan.h"
 
-enum stage {
-    STAGE_FEEDING,   /* waits for the first step */
-    STAGE_TOP,       /* in the document's object */
-    STAGE_GROUPS,    /* in items */
-    STAGE_GROUP,     /* in a group's object */
-    STAGE_VERSIONS,  /* in its versions */
-    STAGE_VERSION,   /* in a version's object */
-    STAGE_RESOURCES, /* in its resources */
-    STAGE_RESOURCE,  /* in a resource's object */
-    STAGE_SUBS,      /* in its subresources */
-    STAGE_INDEX,     /* all read, names being entered into the table */
-    STAGE_DONE,
-};
-
 enum { MAX_VERBS = 64 }; /* that are looked at; what is listed beyond them goes on, and can not be asked for */
 
 struct disco_parser {
+    struct fiber fiber;  /* of who reads in steps */
+    struct fiber *other; /* in which it reads; may be that one */
     struct buf body;
-    struct disco_doc *doc; /* from the first step on */
+    struct disco_doc *doc; /* from when it begins to read */
+    bool begun;
     struct jscan s;
-    enum stage stage;
-    bool first[STAGE_INDEX];    /* per stage: no member seen yet */
-    unsigned seen[STAGE_INDEX]; /* per stage: known fields met, by number */
-    size_t start_group, start_version, start_resource, start_subs;
-    struct disco_group *group;
-    struct disco_version *version;
-    struct disco_resource *resource;
-    /* Where the next group, version, resource, subresource is linked, or is to be. */
-    const struct disco_group **next_group;
-    const struct disco_version **next_version;
-    const struct disco_resource **next_resource;
-    const struct disco_subresource **next_sub;
-    struct disco_index index;
-    bool odd; /* a text was read that is more than printing ASCII; only where that is asked */
+    size_t unit_start;
+    bool judges, core; /* disco_parser_judge() */
+    bool odd;          /* a text was read that is more than printing ASCII; only where that is asked */
 };
+
+static bool read_all(void *arg, struct fiber *f);
 
 struct disco_parser *disco_parser_new(void)
 {
     struct disco_parser *p = mem_zalloc(sizeof(*p));
 
-    if (p != NULL)
-        buf_init(&p->body, LIMIT_DISCOVERY_BYTES);
+    if (p == NULL)
+        return NULL;
+    buf_init(&p->body, LIMIT_DISCOVERY_BYTES);
+    fiber_init(&p->fiber, read_all, p, NULL);
     return p;
 }
 
@@ -64,6 +45,7 @@ void disco_parser_free(struct disco_parser *p)
 {
     if (p == NULL)
         return;
+    fiber_close(&p->fiber);
     buf_free(&p->body);
     disco_doc_unref(p->doc);
     mem_free(p);
@@ -71,13 +53,13 @@ void disco_parser_free(struct disco_parser *p)
 
 void disco_parser_judge(struct disco_parser *p, bool core)
 {
-    p->index.judges = true;
-    p->index.core = core;
+    p->judges = true;
+    p->core = core;
 }
 
 bool disco_parser_feed(struct disco_parser *p, struct slice bytes, struct err *err)
 {
-    if (p->stage != STAGE_FEEDING)
+    if (p->begun)
         return err_set(err, "bytes after the end of the document");
     if (bytes.n > LIMIT_DISCOVERY_BYTES - buf_len(&p->body))
         return err_set(err, "the document is over %d bytes", LIMIT_DISCOVERY_BYTES);
@@ -139,7 +121,7 @@ static unsigned key_number(struct disco_parser *p, const struct jscan_value *key
 /* Kinds, short names and verbs are words of ASCII; others could be escapes for the terminals of those who list them. */
 static void look_at(struct disco_parser *p, const struct jscan_value *v)
 {
-    if (!p->index.judges || p->odd)
+    if (!p->judges || p->odd)
         return;
     p->odd = v->escaped;
     for (size_t i = 0; i < v->raw.n && !p->odd; i++)
@@ -185,24 +167,48 @@ static bool skip_text(struct disco_parser *p)
     return v.type == JSCAN_STRING || v.type == JSCAN_NULL || bad(p, "a string was expected");
 }
 
-/* Opens an array or object; false with no error if there is null instead. */
-static bool enter_or_null(struct disco_parser *p, bool (*enter)(struct jscan *s, bool *first), bool *first)
+static bool is_null(struct disco_parser *p)
 {
     enum jscan_type type;
 
-    if (!jscan_peek(&p->s, &type))
-        return false;
-    if (type != JSCAN_NULL)
-        return enter(&p->s, first);
+    return jscan_peek(&p->s, &type) && type == JSCAN_NULL;
+}
+
+/* False with no error if there is null instead. */
+static bool enter_array(struct disco_parser *p, bool *first)
+{
+    if (!is_null(p))
+        return jscan_enter_array(&p->s, first);
     (void)skip(p);
     return false;
+}
+
+/* What may be in an object, and what reads the value of the member with this number; `n` is that of all others. */
+struct members {
+    const struct slice *keys;
+    unsigned n;
+    bool (*read)(struct disco_parser *p, void *item, unsigned number);
+};
+
+static bool read_members(struct disco_parser *p, const struct members *m, void *item)
+{
+    struct jscan_value key;
+    unsigned seen = 0;
+    bool first;
+
+    if (!jscan_enter_object(&p->s, &first))
+        return false;
+    while (jscan_member(&p->s, &first, &key))
+        if (!m->read(p, item, key_number(p, &key, m->keys, m->n, &seen)))
+            return false;
+    return p->s.error == NULL;
 }
 
 static bool skip_each(struct disco_parser *p, bool (*skip_one)(struct disco_parser *p))
 {
     bool first;
 
-    if (!enter_or_null(p, jscan_enter_array, &first))
+    if (!enter_array(p, &first))
         return p->s.error == NULL;
     while (jscan_element(&p->s, &first))
         if (!skip_one(p))
@@ -216,7 +222,7 @@ static bool read_verbs(struct disco_parser *p, const struct slice **out, size_t 
     size_t count = 0;
     bool first;
 
-    if (!enter_or_null(p, jscan_enter_array, &first))
+    if (!enter_array(p, &first))
         return p->s.error == NULL;
     while (jscan_element(&p->s, &first)) {
         struct slice *verb = &verbs[count < MAX_VERBS ? count++ : MAX_VERBS];
@@ -250,26 +256,20 @@ static struct slice text_since(const struct disco_parser *p, size_t start)
     return slice_of(p->s.text.p + start, p->s.pos - start);
 }
 
+static bool read_kind_member(struct disco_parser *p, void *kind, unsigned number)
+{
+    if (number == 0 && kind != NULL)
+        return read_text(p, kind);
+    return number < 3 ? skip_text(p) : skip(p);
+}
+
 /* A group, version and kind; `kind` may be NULL. */
 static bool read_kind(struct disco_parser *p, struct slice *kind)
 {
     static const struct slice keys[] = {SLICE_LIT("kind"), SLICE_LIT("group"), SLICE_LIT("version")};
-    struct jscan_value key;
-    unsigned seen = 0, number;
-    bool first, good;
+    static const struct members members = {keys, 3, read_kind_member};
 
-    if (!enter_or_null(p, jscan_enter_object, &first))
-        return p->s.error == NULL;
-    while (jscan_member(&p->s, &first, &key)) {
-        number = key_number(p, &key, keys, 3, &seen);
-        if (number == 0 && kind != NULL)
-            good = read_text(p, kind);
-        else
-            good = number < 3 ? skip_text(p) : skip(p);
-        if (!good)
-            return false;
-    }
-    return p->s.error == NULL;
+    return is_null(p) ? skip(p) : read_members(p, &members, kind);
 }
 
 static bool skip_kind(struct disco_parser *p)
@@ -277,54 +277,53 @@ static bool skip_kind(struct disco_parser *p)
     return read_kind(p, NULL);
 }
 
-static void open_stage(struct disco_parser *p, enum stage stage)
+/* What comes now is bounded; what came before is spent. */
+static bool begin_unit(struct disco_parser *p)
 {
-    p->stage = stage;
-    p->seen[stage] = 0;
+    size_t before = p->unit_start, rest = p->s.text.n - p->s.pos;
+
+    p->unit_start = p->s.pos;
+    p->s.limit = p->s.pos + (rest < LIMIT_DISCOVERY_PART_BYTES ? rest : LIMIT_DISCOVERY_PART_BYTES);
+    return fiber_spend(p->other, p->unit_start - before) || bad(p, "given up");
 }
 
-/* An array of interest begins (or null stands there, and the stage stays). */
-static bool open_array(struct disco_parser *p, enum stage stage)
+static bool next_element(struct disco_parser *p, bool *first)
 {
-    if (enter_or_null(p, jscan_enter_array, &p->first[stage]))
-        open_stage(p, stage);
-    return p->s.error == NULL;
+    return begin_unit(p) && jscan_element(&p->s, first);
 }
 
 /* ---- resources ---- */
+
+static bool read_subresource_member(struct disco_parser *p, void *item, unsigned number)
+{
+    struct disco_subresource *sub = item;
+
+    switch (number) {
+    case 0:
+        return read_text(p, &sub->name);
+    case 1:
+        return read_verbs(p, &sub->verbs, &sub->n_verbs);
+    case 2:
+        return skip_kind(p);
+    case 3:
+        return skip_each(p, skip_kind);
+    default:
+        return skip(p);
+    }
+}
 
 static bool read_subresource(struct disco_parser *p, struct disco_subresource *sub)
 {
     static const struct slice keys[] = {SLICE_LIT("subresource"), SLICE_LIT("verbs"), SLICE_LIT("responseKind"),
                                         SLICE_LIT("acceptedTypes")};
-    struct jscan_value key;
+    static const struct members members = {keys, 4, read_subresource_member};
     size_t start = value_start(p);
-    unsigned seen = 0;
-    bool first, good = true;
 
     sub->name = SLICE_LIT("");
-    if (!jscan_enter_object(&p->s, &first))
+    if (!read_members(p, &members, sub))
         return false;
-    while (good && jscan_member(&p->s, &first, &key)) {
-        switch (key_number(p, &key, keys, 4, &seen)) {
-        case 0:
-            good = read_text(p, &sub->name);
-            break;
-        case 1:
-            good = read_verbs(p, &sub->verbs, &sub->n_verbs);
-            break;
-        case 2:
-            good = skip_kind(p);
-            break;
-        case 3:
-            good = skip_each(p, skip_kind);
-            break;
-        default:
-            good = skip(p);
-        }
-    }
     sub->raw = text_since(p, start);
-    return p->s.error == NULL;
+    return true;
 }
 
 /* Versions and groups are not looked at once more: theirs is made of their names and of what their resources have. */
@@ -333,16 +332,34 @@ static uint64_t combine(uint64_t hash, uint64_t part)
     return (hash ^ part) * 0x9e3779b97f4a7c15 + 1;
 }
 
-/* One field; of subresources the beginning. */
-static bool read_resource_member(struct disco_parser *p, enum disco_field field)
+static bool read_subresources(struct disco_parser *p, struct disco_resource *r)
 {
-    struct disco_resource *r = p->resource;
+    const struct disco_subresource **next = &r->subresources;
+    bool first;
 
-    switch (field) {
+    if (!enter_array(p, &first))
+        return p->s.error == NULL;
+    while (next_element(p, &first)) {
+        struct disco_subresource *sub = node(p, sizeof(*sub));
+
+        if (sub == NULL || !read_subresource(p, sub))
+            return false;
+        if (sub->name.n == 0 && !p->judges)
+            continue;
+        *next = sub;
+        next = &sub->next;
+        r->n_subresources++;
+    }
+    return p->s.error == NULL;
+}
+
+enum { RESOURCE_NAME = DISCO_FIELDS, RESOURCE_KEYS };
+
+static bool read_resource_value(struct disco_parser *p, struct disco_resource *r, unsigned number)
+{
+    switch (number) {
     case DISCO_FIELD_SUBRESOURCES:
-        p->start_subs = value_start(p);
-        p->next_sub = &r->subresources;
-        return open_array(p, STAGE_SUBS);
+        return read_subresources(p, r);
     case DISCO_FIELD_KIND:
         return read_kind(p, &r->kind);
     case DISCO_FIELD_SINGULAR:
@@ -354,48 +371,27 @@ static bool read_resource_member(struct disco_parser *p, enum disco_field field)
         return read_text(p, &r->scope);
     case DISCO_FIELD_VERBS:
         return read_verbs(p, &r->verbs, &r->n_verbs);
-    case DISCO_FIELDS:
-        break;
+    case RESOURCE_NAME:
+        return read_text(p, &r->name);
+    default:
+        r->extra = true;
+        return skip(p);
     }
-    r->extra = true;
-    return skip(p);
 }
 
-static void close_resource(struct disco_parser *p)
+static bool read_resource_member(struct disco_parser *p, void *item, unsigned number)
 {
-    struct disco_resource *r = p->resource;
+    struct disco_resource *r = item;
+    size_t start = value_start(p);
 
-    r->odd = p->odd;
-    r->raw = text_since(p, p->start_resource);
-    r->hash = hash_quick(r->raw);
-    p->version->hash = combine(p->version->hash, r->hash);
-    *p->next_resource = r;
-    p->next_resource = &r->next;
-    p->version->n_resources++;
-    p->doc->n_resources++;
-    p->stage = STAGE_RESOURCES;
+    if (!begin_unit(p) || !read_resource_value(p, r, number))
+        return false;
+    if (number < DISCO_FIELDS)
+        r->fields[number] = text_since(p, start);
+    return true;
 }
 
-/* ---- units of work ---- */
-
-static void unit_subresources(struct disco_parser *p)
-{
-    struct disco_subresource *sub;
-
-    if (!jscan_element(&p->s, &p->first[STAGE_SUBS])) {
-        p->resource->fields[DISCO_FIELD_SUBRESOURCES] = text_since(p, p->start_subs);
-        p->stage = STAGE_RESOURCE;
-        return;
-    }
-    sub = node(p, sizeof(*sub));
-    if (sub == NULL || !read_subresource(p, sub) || (sub->name.n == 0 && !p->index.judges))
-        return;
-    *p->next_sub = sub;
-    p->next_sub = &sub->next;
-    p->resource->n_subresources++;
-}
-
-static void unit_resource(struct disco_parser *p)
+static struct disco_resource *read_resource(struct disco_parser *p, const struct disco_version *v)
 {
     static const struct slice keys[] = {
         [DISCO_FIELD_VERBS] = SLICE_LIT("verbs"),
@@ -405,176 +401,211 @@ static void unit_resource(struct disco_parser *p)
         [DISCO_FIELD_KIND] = SLICE_LIT("responseKind"),
         [DISCO_FIELD_SCOPE] = SLICE_LIT("scope"),
         [DISCO_FIELD_SINGULAR] = SLICE_LIT("singularResource"),
-        [DISCO_FIELDS] = SLICE_LIT("resource"),
+        [RESOURCE_NAME] = SLICE_LIT("resource"),
     };
-    enum { NAME = DISCO_FIELDS, KEYS };
-    struct jscan_value key;
-    unsigned number;
-    size_t start;
+    static const struct members members = {keys, RESOURCE_KEYS, read_resource_member};
+    struct disco_resource *r = node(p, sizeof(*r));
+    size_t start = value_start(p);
 
-    if (!jscan_member(&p->s, &p->first[STAGE_RESOURCE], &key)) {
-        close_resource(p);
-        return;
-    }
-    number = key_number(p, &key, keys, KEYS, &p->seen[STAGE_RESOURCE]);
-    start = value_start(p);
-    if (number == NAME)
-        (void)read_text(p, &p->resource->name);
-    else if (read_resource_member(p, number < NAME ? (enum disco_field)number : DISCO_FIELDS) && number < NAME)
-        p->resource->fields[number] = text_since(p, start);
-}
-
-static void unit_resources(struct disco_parser *p)
-{
-    struct disco_resource *r;
-
-    if (!jscan_element(&p->s, &p->first[STAGE_RESOURCES])) {
-        p->stage = STAGE_VERSION;
-        return;
-    }
-    r = node(p, sizeof(*r));
-    p->start_resource = value_start(p);
-    if (r == NULL || !jscan_enter_object(&p->s, &p->first[STAGE_RESOURCE]))
-        return;
+    if (r == NULL)
+        return NULL;
     r->name = r->scope = r->kind = SLICE_LIT("");
-    r->version = p->version;
-    p->resource = r;
+    r->version = v;
     p->odd = false;
-    open_stage(p, STAGE_RESOURCE);
+    if (!read_members(p, &members, r))
+        return NULL;
+    r->odd = p->odd;
+    r->raw = text_since(p, start);
+    r->hash = hash_quick(r->raw);
+    return r;
 }
 
-static void unit_version(struct disco_parser *p)
+static bool read_resources(struct disco_parser *p, struct disco_version *v)
+{
+    const struct disco_resource **next = &v->resources;
+    bool first;
+
+    if (!enter_array(p, &first))
+        return p->s.error == NULL;
+    while (next_element(p, &first)) {
+        struct disco_resource *r = read_resource(p, v);
+
+        if (r == NULL)
+            return false;
+        *next = r;
+        next = &r->next;
+        v->hash = combine(v->hash, r->hash);
+        v->n_resources++;
+        p->doc->n_resources++;
+    }
+    return p->s.error == NULL;
+}
+
+/* ---- versions ---- */
+
+static bool read_version_member(struct disco_parser *p, void *item, unsigned number)
+{
+    struct disco_version *v = item;
+
+    if (!begin_unit(p))
+        return false;
+    switch (number) {
+    case 0:
+        return read_text(p, &v->name);
+    case 1:
+        return read_text(p, &v->freshness);
+    case 2:
+        return read_resources(p, v);
+    default:
+        v->extra = true;
+        return skip(p);
+    }
+}
+
+static struct disco_version *read_version(struct disco_parser *p, const struct disco_group *g)
 {
     static const struct slice keys[] = {SLICE_LIT("version"), SLICE_LIT("freshness"), SLICE_LIT("resources")};
-    struct jscan_value key;
+    static const struct members members = {keys, 3, read_version_member};
+    struct disco_version *v = node(p, sizeof(*v));
+    size_t start = value_start(p);
 
-    if (!jscan_member(&p->s, &p->first[STAGE_VERSION], &key)) {
-        p->version->raw = text_since(p, p->start_version);
-        p->version->hash = combine(p->version->hash, hash_quick(p->version->name) + p->version->raw.n);
-        p->group->hash = combine(p->group->hash, p->version->hash);
-        p->stage = STAGE_VERSIONS;
-        return;
-    }
-    switch (key_number(p, &key, keys, 3, &p->seen[STAGE_VERSION])) {
-    case 0:
-        (void)read_text(p, &p->version->name);
-        break;
-    case 1:
-        (void)read_text(p, &p->version->freshness);
-        p->version->stale = slice_eq(p->version->freshness, SLICE_LIT("Stale"));
-        break;
-    case 2:
-        p->next_resource = &p->version->resources;
-        (void)open_array(p, STAGE_RESOURCES);
-        break;
-    default:
-        p->version->extra = true;
-        (void)skip(p);
-    }
+    if (v == NULL)
+        return NULL;
+    v->name = v->freshness = SLICE_LIT("");
+    v->group = g;
+    if (!read_members(p, &members, v))
+        return NULL;
+    v->stale = slice_eq(v->freshness, SLICE_LIT("Stale"));
+    v->raw = text_since(p, start);
+    v->hash = combine(v->hash, hash_quick(v->name) + v->raw.n);
+    return v;
 }
 
-static void unit_versions(struct disco_parser *p)
+static bool read_versions(struct disco_parser *p, struct disco_group *g)
 {
-    struct disco_version *v;
+    const struct disco_version **next = &g->versions;
+    bool first;
 
-    if (!jscan_element(&p->s, &p->first[STAGE_VERSIONS])) {
-        p->stage = STAGE_GROUP;
-        return;
+    if (!enter_array(p, &first))
+        return p->s.error == NULL;
+    while (next_element(p, &first)) {
+        struct disco_version *v = read_version(p, g);
+
+        if (v == NULL)
+            return false;
+        *next = v;
+        next = &v->next;
+        g->hash = combine(g->hash, v->hash);
+        g->n_versions++;
+        p->doc->n_versions++;
     }
-    v = node(p, sizeof(*v));
-    p->start_version = value_start(p);
-    if (v == NULL || !jscan_enter_object(&p->s, &p->first[STAGE_VERSION]))
-        return;
-    v->name = v->freshness = SLICE_LIT("");
-    v->group = p->group;
-    *p->next_version = p->version = v;
-    p->next_version = &v->next;
-    p->group->n_versions++;
-    p->doc->n_versions++;
-    open_stage(p, STAGE_VERSION);
+    return p->s.error == NULL;
+}
+
+/* ---- groups ---- */
+
+enum { METADATA_TEXTS = 6, METADATA_KEYS = 15 };
+
+static bool read_metadata_member(struct disco_parser *p, void *item, unsigned number)
+{
+    struct disco_group *g = item;
+
+    if (number == 0)
+        return read_text(p, &g->name);
+    if (number < METADATA_TEXTS)
+        return skip_text(p);
+    return number < METADATA_KEYS ? skip_typed(p, JSCAN_NULL, "more than a name was not expected") : skip(p);
 }
 
 /* Only the name is ever set. Clients read all of it: what has another type than text must not be there. */
-static bool read_metadata(struct disco_parser *p)
+static bool read_metadata(struct disco_parser *p, struct disco_group *g)
 {
-    enum { TEXTS = 6, KEYS = 15 };
     /* clang-format off */
-    static const struct slice keys[KEYS] = {
+    static const struct slice keys[METADATA_KEYS] = {
         SLICE_LIT("name"), SLICE_LIT("generateName"), SLICE_LIT("namespace"), SLICE_LIT("selfLink"), SLICE_LIT("uid"),
         SLICE_LIT("resourceVersion"), SLICE_LIT("creationTimestamp"), SLICE_LIT("deletionTimestamp"),
         SLICE_LIT("generation"), SLICE_LIT("deletionGracePeriodSeconds"), SLICE_LIT("labels"), SLICE_LIT("annotations"),
         SLICE_LIT("ownerReferences"), SLICE_LIT("finalizers"), SLICE_LIT("managedFields")};
     /* clang-format on */
+    static const struct members members = {keys, METADATA_KEYS, read_metadata_member};
     size_t start = value_start(p);
-    unsigned seen = 0, number;
-    struct jscan_value key;
-    bool first, good;
 
-    if (!enter_or_null(p, jscan_enter_object, &first))
-        return p->s.error == NULL;
-    while (jscan_member(&p->s, &first, &key)) {
-        number = key_number(p, &key, keys, KEYS, &seen);
-        if (number == 0)
-            good = read_text(p, &p->group->name);
-        else if (number < TEXTS)
-            good = skip_text(p);
-        else
-            good = number < KEYS ? skip_typed(p, JSCAN_NULL, "more than a name was not expected") : skip(p);
-        if (!good)
-            return false;
-    }
-    p->group->metadata = text_since(p, start);
-    return p->s.error == NULL;
+    if (is_null(p))
+        return skip(p);
+    if (!read_members(p, &members, g))
+        return false;
+    g->metadata = text_since(p, start);
+    return true;
 }
 
-static void unit_group(struct disco_parser *p)
+static bool read_group_member(struct disco_parser *p, void *item, unsigned number)
+{
+    struct disco_group *g = item;
+
+    if (!begin_unit(p))
+        return false;
+    if (number > 1)
+        g->extra = true;
+    switch (number) {
+    case 0:
+        return read_metadata(p, g);
+    case 1:
+        return read_versions(p, g);
+    case 2:
+    case 3:
+        return skip_text(p);
+    default:
+        return skip(p);
+    }
+}
+
+static struct disco_group *read_group(struct disco_parser *p)
 {
     static const struct slice keys[] = {SLICE_LIT("metadata"), SLICE_LIT("versions"), SLICE_LIT("kind"),
                                         SLICE_LIT("apiVersion")};
-    struct jscan_value key;
+    static const struct members members = {keys, 4, read_group_member};
+    struct disco_group *g = node(p, sizeof(*g));
+    size_t start = value_start(p);
 
-    if (!jscan_member(&p->s, &p->first[STAGE_GROUP], &key)) {
-        p->group->raw = text_since(p, p->start_group);
-        p->group->hash = combine(p->group->hash, hash_quick(p->group->name) + p->group->raw.n);
-        p->stage = STAGE_GROUPS;
-        return;
-    }
-    switch (key_number(p, &key, keys, 4, &p->seen[STAGE_GROUP])) {
-    case 0:
-        (void)read_metadata(p);
-        break;
-    case 1:
-        p->next_version = &p->group->versions;
-        (void)open_array(p, STAGE_VERSIONS);
-        break;
-    case 2:
-    case 3:
-        p->group->extra = true;
-        (void)skip_text(p);
-        break;
-    default:
-        p->group->extra = true;
-        (void)skip(p);
-    }
+    if (g == NULL)
+        return NULL;
+    g->name = g->metadata = SLICE_LIT("");
+    if (!read_members(p, &members, g))
+        return NULL;
+    g->raw = text_since(p, start);
+    g->hash = combine(g->hash, hash_quick(g->name) + g->raw.n);
+    return g;
 }
 
-static void unit_groups(struct disco_parser *p)
+static bool read_groups(struct disco_parser *p)
 {
-    struct disco_group *g;
+    const struct disco_group **next = &p->doc->groups;
+    bool first;
 
-    if (!jscan_element(&p->s, &p->first[STAGE_GROUPS])) {
-        p->stage = STAGE_TOP;
-        return;
+    if (!enter_array(p, &first))
+        return p->s.error == NULL;
+    while (next_element(p, &first)) {
+        struct disco_group *g = read_group(p);
+
+        if (g == NULL)
+            return false;
+        *next = g;
+        next = &g->next;
+        p->doc->n_groups++;
     }
-    g = node(p, sizeof(*g));
-    p->start_group = value_start(p);
-    if (g == NULL || !jscan_enter_object(&p->s, &p->first[STAGE_GROUP]))
-        return;
-    g->name = g->metadata = SLICE_LIT("");
-    *p->next_group = p->group = g;
-    p->next_group = &g->next;
-    p->doc->n_groups++;
-    open_stage(p, STAGE_GROUP);
+    return p->s.error == NULL;
+}
+
+/* ---- the document ---- */
+
+enum { DOCUMENT_KEYS = 3 };
+
+static bool read_list_kind(struct disco_parser *p)
+{
+    struct jscan_value v;
+
+    return jscan_value(&p->s, &v) &&
+           (jscan_text_eq(&v, SLICE_LIT(DISCO_LIST_KIND)) || bad(p, "not an " DISCO_LIST_KIND));
 }
 
 static bool read_api_version(struct disco_parser *p)
@@ -593,137 +624,83 @@ static bool read_api_version(struct disco_parser *p)
     return true;
 }
 
-static void end_of_document(struct disco_parser *p)
+static bool read_document_member(struct disco_parser *p, void *item, unsigned number)
 {
-    const unsigned all = 7;
+    bool *has = item;
 
-    if (!jscan_end(&p->s))
-        return;
-    if ((p->seen[STAGE_TOP] & all) != all)
-        bad(p, "kind, apiVersion or items is missing");
-    else if (!disco_index_start(&p->index, p->doc))
-        bad(p, "out of memory");
-    else
-        p->stage = STAGE_INDEX;
-}
-
-static void unit_top(struct disco_parser *p)
-{
-    static const struct slice keys[] = {SLICE_LIT("kind"), SLICE_LIT("apiVersion"), SLICE_LIT("items")};
-    struct jscan_value key, v;
-
-    if (!jscan_member(&p->s, &p->first[STAGE_TOP], &key)) {
-        if (p->s.error == NULL)
-            end_of_document(p);
-        return;
-    }
-    switch (key_number(p, &key, keys, 3, &p->seen[STAGE_TOP])) {
+    if (!begin_unit(p))
+        return false;
+    if (number < DOCUMENT_KEYS)
+        has[number] = true;
+    switch (number) {
     case 0:
-        if (jscan_value(&p->s, &v) && !jscan_text_eq(&v, SLICE_LIT(DISCO_LIST_KIND)))
-            bad(p, "not an " DISCO_LIST_KIND);
-        break;
+        return read_list_kind(p);
     case 1:
-        (void)read_api_version(p);
-        break;
+        return read_api_version(p);
     case 2:
-        (void)open_array(p, STAGE_GROUPS);
-        break;
+        return read_groups(p);
     default:
-        (void)skip(p);
+        return skip(p);
     }
 }
 
-/* ---- stepping ---- */
-
-static void unit_index(struct disco_parser *p)
+static bool read_document(struct disco_parser *p)
 {
-    if (!disco_index_step(&p->index))
-        p->stage = STAGE_DONE;
+    static const struct slice keys[DOCUMENT_KEYS] = {SLICE_LIT("kind"), SLICE_LIT("apiVersion"), SLICE_LIT("items")};
+    static const struct members members = {keys, DOCUMENT_KEYS, read_document_member};
+    bool has[DOCUMENT_KEYS] = {false};
+
+    if (!begin_unit(p) || !read_members(p, &members, has) || !jscan_end(&p->s))
+        return false;
+    return (has[0] && has[1] && has[2]) || bad(p, "kind, apiVersion or items is missing");
 }
 
-static void limit_unit(struct disco_parser *p)
+static bool read_all(void *arg, struct fiber *f)
 {
-    size_t rest = p->s.text.n - p->s.pos;
+    struct disco_parser *p = arg;
+    struct disco_index index = {.judges = p->judges, .core = p->core, .fiber = f};
 
-    p->s.limit = p->s.pos + (rest < LIMIT_DISCOVERY_PART_BYTES ? rest : LIMIT_DISCOVERY_PART_BYTES);
-}
-
-static void unit(struct disco_parser *p)
-{
-    limit_unit(p);
-    switch (p->stage) {
-    case STAGE_TOP:
-        unit_top(p);
-        break;
-    case STAGE_GROUPS:
-        unit_groups(p);
-        break;
-    case STAGE_GROUP:
-        unit_group(p);
-        break;
-    case STAGE_VERSIONS:
-        unit_versions(p);
-        break;
-    case STAGE_VERSION:
-        unit_version(p);
-        break;
-    case STAGE_RESOURCES:
-        unit_resources(p);
-        break;
-    case STAGE_RESOURCE:
-        unit_resource(p);
-        break;
-    case STAGE_SUBS:
-        unit_subresources(p);
-        break;
-    case STAGE_INDEX:
-        unit_index(p);
-        break;
-    case STAGE_FEEDING:
-    case STAGE_DONE:
-        break;
-    }
-}
-
-static bool start(struct disco_parser *p)
-{
+    p->other = f;
+    p->begun = true;
     p->doc = disco_doc_new(&p->body);
     if (p->doc == NULL)
-        return false;
-    p->next_group = &p->doc->groups;
+        return bad(p, "out of memory");
     jscan_init(&p->s, disco_doc_raw(p->doc), LIMIT_DISCOVERY_DEPTH);
-    limit_unit(p);
-    if (jscan_enter_object(&p->s, &p->first[STAGE_TOP]))
-        open_stage(p, STAGE_TOP);
-    return true;
+    return read_document(p) && (disco_index_fill(&index, p->doc) || bad(p, "out of memory"));
+}
+
+static struct disco_doc *take(struct disco_parser *p)
+{
+    struct disco_doc *doc = p->doc;
+
+    p->doc = NULL;
+    return doc;
+}
+
+static void say_why(const struct disco_parser *p, struct err *err)
+{
+    if (p->begun)
+        err_set(err, "%s at byte %zu", p->s.error, p->s.pos);
+    else
+        err_set(err, "out of memory");
+}
+
+struct disco_doc *disco_parser_read(struct disco_parser *p, struct fiber *f, struct err *err)
+{
+    if (read_all(p, f))
+        return take(p);
+    say_why(p, err);
+    return NULL;
 }
 
 enum step disco_parser_step(struct disco_parser *p, size_t max_bytes, struct disco_doc **out, struct err *err)
 {
-    /* Entering a name costs about as much as reading this many bytes. */
-    const size_t index_cost = 64;
-    size_t spent = 0;
+    enum step s = fiber_step(&p->fiber, max_bytes);
 
-    *out = NULL;
-    if (p->stage == STAGE_FEEDING && (p->doc != NULL || !start(p))) {
-        err_set(err, "out of memory");
-        return STEP_FAILED;
-    }
-    while (p->s.error == NULL && p->stage != STAGE_DONE && spent < max_bytes) {
-        size_t before = p->s.pos;
-
-        unit(p);
-        spent += p->stage == STAGE_INDEX ? index_cost : p->s.pos - before;
-    }
-    if (p->s.error != NULL) {
-        err_set(err, "%s at byte %zu", p->s.error, p->s.pos);
-        return STEP_FAILED;
-    }
-    if (p->stage != STAGE_DONE)
-        return STEP_MORE;
-    *out = p->doc;
-    p->doc = NULL;
-    return STEP_DONE;
+    *out = s == STEP_DONE ? take(p) : NULL;
+    if (s == STEP_FAILED)
+        say_why(p, err);
+    return s;
 }
 
 struct disco_doc *disco_parse(struct slice body, struct err *err)
@@ -736,8 +713,7 @@ struct disco_doc *disco_parse(struct slice body, struct err *err)
         return NULL;
     }
     if (disco_parser_feed(p, body, err))
-        while (disco_parser_step(p, SIZE_MAX, &doc, err) == STEP_MORE)
-            continue;
+        doc = disco_parser_read(p, NULL, err);
     disco_parser_free(p);
     return doc;
 }

@@ -6,7 +6,7 @@
 #define MVPROXY_KUBE_DISCO_PARSE_H
 
 #include "base/err.h"
-#include "base/step.h"
+#include "base/fiber.h"
 #include "kube/disco.h"
 
 struct disco_parser;
@@ -33,7 +33,9 @@ bool disco_parser_feed(struct disco_parser *p, struct slice bytes, struct err *e
  * APIGroupDiscoveryList of a known version.
  */
 enum step disco_parser_step(struct disco_parser *p, size_t max_bytes, struct disco_doc **out, struct err *err);
-/* Feeds and steps in one call, for tests and small documents. NULL with *err set. */
+/* The same in the course of other work, which spends the bytes that are read. NULL with *err set. */
+struct disco_doc *disco_parser_read(struct disco_parser *p, struct fiber *f, struct err *err);
+/* Feeds and reads in one call, for tests and small documents. NULL with *err set. */
 struct disco_doc *disco_parse(struct slice body, struct err *err);
 
 #endif
