@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-enum { FIRST_CAP = 64 };
+enum { FIRST_CAP = 64, PIECE = 256 << 10 };
 
 void buf_init(struct buf *b, size_t ceiling)
 {
@@ -129,6 +129,16 @@ bool buf_append(struct buf *b, struct slice s)
         memcpy(p, s.p, s.n);
     buf_commit(b, s.n);
     return true;
+}
+
+bool buf_append_long(struct buf *b, struct slice s, struct fiber *f, size_t bytes_per_unit)
+{
+    for (size_t n; s.n > 0; s = slice_from(s, n)) {
+        n = s.n < PIECE ? s.n : PIECE;
+        if (!buf_append(b, slice_of(s.p, n)) || !fiber_spend(f, n / bytes_per_unit))
+            return false;
+    }
+    return !b->failed;
 }
 
 bool buf_append_str(struct buf *b, const char *s)

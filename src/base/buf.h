@@ -8,6 +8,7 @@
 
 #include <stdarg.h>
 
+#include "base/fiber.h"
 #include "base/quota.h"
 #include "base/slice.h"
 
@@ -57,6 +58,8 @@ char *buf_reserve(struct buf *b, size_t n);
 void buf_commit(struct buf *b, size_t n);
 /* Drops n bytes at the front (n <= buf_len). */
 void buf_consume(struct buf *b, size_t n);
+/* A long text, in pieces; so many bytes of it are worth one of the budget. False as well if it is given up. */
+bool buf_append_long(struct buf *b, struct slice s, struct fiber *f, size_t bytes_per_unit);
 /* Appends s as the inside of a JSON string (quotes not added); invalid UTF-8 becomes U+FFFD. */
 bool buf_append_json(struct buf *b, struct slice s);
 /* Appends s for a terminal, in one line: see utf8_make_printable(). */

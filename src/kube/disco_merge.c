@@ -41,8 +41,7 @@
 #include "kube/disco_merge_group.h"
 
 enum { MERGE_OUTPUT_BYTES = 2 * LIMIT_DISCOVERY_BYTES };
-/* Copying: a piece, and how much of it takes as long as looking at a resource. */
-enum { OTHER_BYTES = 256 << 10, BYTES_PER_RESOURCE = 256 };
+enum { BYTES_PER_RESOURCE = 256 }; /* copying so many takes as long as looking at one */
 enum { NOBODYS = UINT32_MAX };
 
 #define HEAD_BEFORE_VERSION "{\"kind\":\"" DISCO_LIST_KIND "\",\"apiVersion\":\"" DISCO_GROUP "/"
@@ -417,7 +416,7 @@ static bool put_groups(struct disco_merge *m, const uint32_t *order, struct fibe
 /* The document that is chosen, but for the apiVersion. */
 static bool put_other(struct disco_merge *m, struct fiber *f)
 {
-    struct slice document = buf_slice(&m->out), version, rest, piece;
+    struct slice document = buf_slice(&m->out), version, rest;
     bool beta = false;
 
     if (m->differs) {
@@ -433,12 +432,7 @@ static bool put_other(struct disco_merge *m, struct fiber *f)
     rest = slice_from(document, (size_t)(version.p - document.p) + version.n);
     buf_append(&m->other, slice_of(document.p, (size_t)(version.p - document.p)));
     buf_append_str(&m->other, beta ? DISCO_GROUP "/v2" : DISCO_GROUP "/v2beta1");
-    for (; rest.n > 0; rest = slice_from(rest, piece.n)) {
-        piece = slice_of(rest.p, rest.n < OTHER_BYTES ? rest.n : OTHER_BYTES);
-        if (!buf_append(&m->other, piece) || !fiber_spend(f, piece.n / BYTES_PER_RESOURCE))
-            return false;
-    }
-    return !m->other.failed;
+    return buf_append_long(&m->other, rest, f, BYTES_PER_RESOURCE);
 }
 
 static bool merge(void *arg, struct fiber *f)

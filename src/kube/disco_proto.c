@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A message is preceded by its length, so it is written when all of it is known. Each version's message is made in
- * one go of steps, resource by resource, and they stand one after the other in one buffer; groups and the list only
- * add headers between them, whose lengths are sums. Those are made while the whole is handed out.
+ * A message is preceded by its length, so it is written when all of it is known. Each version's message is made
+ * resource by resource, and they stand one after the other in one buffer; groups and the list only add headers between
+ * them, whose lengths are sums. Those are made while the whole is written.
  */
 #include "kube/disco_proto.h"
 
@@ -13,7 +13,8 @@
 
 enum {
     RESOURCE_ARENA_BYTES = LIMIT_DISCOVERY_BYTES, /* decoded texts of one resource */
-    HEAD_BYTES = 16 * GVR_NAME_BYTES,
+    UNIT_COST = 256,                              /* of a message, beside the bytes that it is made of */
+    COPIED_BYTES = 4                              /* for each that is made */
 };
 
 /* Field numbers of generated.proto. */
@@ -42,31 +43,13 @@ enum { TYPE_API_VERSION = 1, TYPE_KIND };
 /* selfLink, resourceVersion, continue: "". */
 #define LIST_META SLICE_LIT("\x0a\0\x12\0\x1a\0")
 
-enum stage {
-    STAGE_GROUP,    /* a group begins, or the document ends */
-    STAGE_VERSION,  /* a version begins, or the group ends */
-    STAGE_RESOURCE, /* a resource begins, or the version ends */
-    STAGE_DONE,
-};
-
-enum piece { PIECE_ENVELOPE, PIECE_GROUP, PIECE_VERSION_HEAD, PIECE_VERSION, PIECE_TAIL, PIECE_END };
-
 struct disco_proto {
     struct disco_doc *doc;
-    enum stage stage;
-    const struct disco_group *group;
-    const struct disco_version *version;
-    const struct disco_resource *resource;
-    size_t n_groups, n_versions; /* done */
-    size_t version_start;
     struct buf versions; /* their messages */
     size_t *version_bytes, *group_bytes, list_bytes;
     struct buf resource_out, sub_out; /* one message */
     struct arena *scratch;
-
-    enum piece piece;
-    size_t at_group, at_version, at_byte;
-    struct buf head;
+    struct fiber *fiber;
 };
 
 struct disco_proto *disco_proto_new(const struct disco_doc *doc)
@@ -79,12 +62,9 @@ struct disco_proto *disco_proto_new(const struct disco_doc *doc)
     for (const struct disco_group *g = disco_doc_groups(doc); g != NULL; g = g->next)
         versions += g->n_versions;
     p->doc = disco_doc_ref(doc);
-    p->group = disco_doc_groups(doc);
-    p->list_bytes = pb_field_bytes(LIST_META.n);
     buf_init(&p->versions, LIMIT_DISCOVERY_BYTES);
     buf_init(&p->resource_out, RESOURCE_ARENA_BYTES);
     buf_init(&p->sub_out, RESOURCE_ARENA_BYTES);
-    buf_init(&p->head, HEAD_BYTES);
     p->version_bytes = mem_array(versions + 1, sizeof(*p->version_bytes));
     p->group_bytes = mem_array(disco_doc_n_groups(doc) + 1, sizeof(*p->group_bytes));
     p->scratch = arena_new(RESOURCE_ARENA_BYTES);
@@ -103,7 +83,6 @@ void disco_proto_free(struct disco_proto *p)
     buf_free(&p->versions);
     buf_free(&p->resource_out);
     buf_free(&p->sub_out);
-    buf_free(&p->head);
     mem_free(p->version_bytes);
     mem_free(p->group_bytes);
     mem_free(p);
@@ -207,7 +186,7 @@ static bool put_subresource(struct disco_proto *p, const struct disco_subresourc
     pb_put(out, SUB_SUBRESOURCE, sub->name);
     return put_kind(p, out, SUB_KIND, &values[0]) && put_each(p, out, SUB_ACCEPTED, &values[1], put_kind_of_many) &&
            put_verbs(out, SUB_VERBS, sub->verbs, sub->n_verbs) &&
-           pb_put(&p->resource_out, RESOURCE_SUBRESOURCES, buf_slice(out));
+           pb_put(&p->resource_out, RESOURCE_SUBRESOURCES, buf_slice(out)) && fiber_spend(p->fiber, sub->raw.n);
 }
 
 static bool make_resource(struct disco_proto *p, const struct disco_resource *r)
@@ -233,90 +212,54 @@ static bool make_resource(struct disco_proto *p, const struct disco_resource *r)
     return !out->failed;
 }
 
-/* ---- steps ---- */
+/* ---- all of them ---- */
 
 static size_t object_meta_bytes(const struct disco_group *g)
 {
     return pb_field_bytes(g->name.n) + REST_OF_OBJECT_META.n;
 }
 
-static void unit_group(struct disco_proto *p)
+static bool make_version(struct disco_proto *p, const struct disco_version *v)
 {
-    if (p->group == NULL) {
-        p->stage = STAGE_DONE;
-        return;
-    }
-    p->group_bytes[p->n_groups] = pb_field_bytes(object_meta_bytes(p->group));
-    p->version = p->group->versions;
-    p->stage = STAGE_VERSION;
-}
-
-static void unit_version(struct disco_proto *p)
-{
-    if (p->version == NULL) {
-        p->list_bytes += pb_field_bytes(p->group_bytes[p->n_groups++]);
-        p->group = p->group->next;
-        p->stage = STAGE_GROUP;
-        return;
-    }
-    p->version_start = buf_len(&p->versions);
-    pb_put(&p->versions, VERSION_VERSION, p->version->name);
-    p->resource = p->version->resources;
-    p->stage = STAGE_RESOURCE;
-}
-
-static bool unit_resource(struct disco_proto *p)
-{
-    size_t bytes;
-
-    if (p->resource != NULL) {
-        bool good = make_resource(p, p->resource);
+    pb_put(&p->versions, VERSION_VERSION, v->name);
+    for (const struct disco_resource *r = v->resources; r != NULL; r = r->next) {
+        bool good = make_resource(p, r) && pb_put(&p->versions, VERSION_RESOURCES, buf_slice(&p->resource_out));
 
         arena_reset(p->scratch);
-        p->resource = p->resource->next;
-        return good && pb_put(&p->versions, VERSION_RESOURCES, buf_slice(&p->resource_out));
+        if (!good || !fiber_spend(p->fiber, UNIT_COST + r->raw.n - r->fields[DISCO_FIELD_SUBRESOURCES].n))
+            return false;
     }
-    pb_put(&p->versions, VERSION_FRESHNESS, p->version->freshness);
-    bytes = buf_len(&p->versions) - p->version_start;
-    p->version_bytes[p->n_versions++] = bytes;
-    p->group_bytes[p->n_groups] += pb_field_bytes(bytes);
-    p->version = p->version->next;
-    p->stage = STAGE_VERSION;
+    return pb_put(&p->versions, VERSION_FRESHNESS, v->freshness) && fiber_spend(p->fiber, UNIT_COST);
+}
+
+static bool make_all(struct disco_proto *p)
+{
+    size_t *version = p->version_bytes, *group = p->group_bytes, start;
+
+    p->list_bytes = pb_field_bytes(LIST_META.n);
+    for (const struct disco_group *g = disco_doc_groups(p->doc); g != NULL; g = g->next) {
+        *group = pb_field_bytes(object_meta_bytes(g));
+        for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
+            start = buf_len(&p->versions);
+            if (!make_version(p, v))
+                return false;
+            *version = buf_len(&p->versions) - start;
+            *group += pb_field_bytes(*version++);
+        }
+        p->list_bytes += pb_field_bytes(*group++);
+        if (!fiber_spend(p->fiber, UNIT_COST))
+            return false;
+    }
     return true;
 }
 
-enum step disco_proto_step(struct disco_proto *p, size_t max_bytes, struct err *err)
+bool disco_proto_make(struct disco_proto *p, struct fiber *f, struct err *err)
 {
-    const size_t unit_cost = 256; /* in bytes of a resource */
-    size_t spent = 0;
-    bool good = true;
-
-    while (good && p->stage != STAGE_DONE && spent < max_bytes) {
-        spent += unit_cost;
-        switch (p->stage) {
-        case STAGE_GROUP:
-            unit_group(p);
-            break;
-        case STAGE_VERSION:
-            unit_version(p);
-            break;
-        case STAGE_RESOURCE:
-            spent += p->resource == NULL ? 0 : p->resource->raw.n;
-            good = unit_resource(p);
-            break;
-        case STAGE_DONE:
-            break;
-        }
-        good = good && !p->versions.failed;
-    }
-    if (!good) {
-        err_set(err, "out of memory, or the protobuf form is over %d bytes", LIMIT_DISCOVERY_BYTES);
-        return STEP_FAILED;
-    }
-    return p->stage == STAGE_DONE ? STEP_DONE : STEP_MORE;
+    p->fiber = f;
+    return make_all(p) || err_set(err, "out of memory, or the protobuf form is over %d bytes", LIMIT_DISCOVERY_BYTES);
 }
 
-/* ---- handing out ---- */
+/* ---- the whole ---- */
 
 static struct slice api_version(enum disco_form form)
 {
@@ -335,76 +278,39 @@ size_t disco_proto_bytes(const struct disco_proto *p, enum disco_form form)
     return MAGIC.n + pb_field_bytes(type_bytes(form)) + pb_field_bytes(p->list_bytes) + 2 * pb_field_bytes(0);
 }
 
-bool disco_proto_rewind(struct disco_proto *p, enum disco_form form)
+static void put_envelope(const struct disco_proto *p, enum disco_form form, struct buf *out)
 {
-    p->piece = PIECE_ENVELOPE;
-    p->group = disco_doc_groups(p->doc);
-    p->at_group = p->at_version = p->at_byte = 0;
-    buf_reset(&p->head);
-    buf_append(&p->head, MAGIC);
-    pb_put_header(&p->head, UNKNOWN_TYPE, type_bytes(form));
-    pb_put(&p->head, TYPE_API_VERSION, api_version(form));
-    pb_put(&p->head, TYPE_KIND, list_kind);
-    pb_put_header(&p->head, UNKNOWN_RAW, p->list_bytes);
-    return pb_put(&p->head, LIST_METADATA, LIST_META);
+    buf_append(out, MAGIC);
+    pb_put_header(out, UNKNOWN_TYPE, type_bytes(form));
+    pb_put(out, TYPE_API_VERSION, api_version(form));
+    pb_put(out, TYPE_KIND, list_kind);
+    pb_put_header(out, UNKNOWN_RAW, p->list_bytes);
+    pb_put(out, LIST_METADATA, LIST_META);
 }
 
-static void put_group_head(struct disco_proto *p)
+static void put_group_head(const struct disco_group *g, size_t bytes, struct buf *out)
 {
-    pb_put_header(&p->head, LIST_ITEMS, p->group_bytes[p->at_group++]);
-    pb_put_header(&p->head, GROUP_METADATA, object_meta_bytes(p->group));
-    pb_put(&p->head, OBJECT_META_NAME, p->group->name);
-    buf_append(&p->head, REST_OF_OBJECT_META);
-    p->version = p->group->versions;
+    pb_put_header(out, LIST_ITEMS, bytes);
+    pb_put_header(out, GROUP_METADATA, object_meta_bytes(g));
+    pb_put(out, OBJECT_META_NAME, g->name);
+    buf_append(out, REST_OF_OBJECT_META);
 }
 
-static void put_tail(struct disco_proto *p)
+bool disco_proto_write(const struct disco_proto *p, enum disco_form form, struct buf *out, struct fiber *f)
 {
-    pb_put_header(&p->head, UNKNOWN_ENCODING, 0);
-    pb_put_header(&p->head, UNKNOWN_CONTENT_TYPE, 0);
-}
+    const size_t *version = p->version_bytes, *group = p->group_bytes;
+    struct slice rest = buf_slice(&p->versions);
 
-/* Behind a group's head or a version: what comes now? */
-static enum piece after(struct disco_proto *p)
-{
-    if (p->version != NULL)
-        return PIECE_VERSION_HEAD;
-    p->group = p->group->next;
-    return p->group != NULL ? PIECE_GROUP : PIECE_TAIL;
-}
-
-bool disco_proto_next(struct disco_proto *p, struct slice *piece)
-{
-    size_t bytes = p->version_bytes[p->at_version];
-
-    if (p->piece != PIECE_ENVELOPE)
-        buf_reset(&p->head);
-    switch (p->piece) {
-    case PIECE_ENVELOPE:
-        p->piece = p->group != NULL ? PIECE_GROUP : PIECE_TAIL;
-        break;
-    case PIECE_GROUP:
-        put_group_head(p);
-        p->piece = after(p);
-        break;
-    case PIECE_VERSION_HEAD:
-        pb_put_header(&p->head, GROUP_VERSIONS, bytes);
-        p->piece = PIECE_VERSION;
-        break;
-    case PIECE_VERSION:
-        *piece = slice_of(buf_slice(&p->versions).p + p->at_byte, bytes);
-        p->at_byte += bytes;
-        p->at_version++;
-        p->version = p->version->next;
-        p->piece = after(p);
-        return true;
-    case PIECE_TAIL:
-        put_tail(p);
-        p->piece = PIECE_END;
-        break;
-    case PIECE_END:
-        return false;
+    put_envelope(p, form, out);
+    for (const struct disco_group *g = disco_doc_groups(p->doc); g != NULL; g = g->next) {
+        put_group_head(g, *group++, out);
+        for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
+            pb_put_header(out, GROUP_VERSIONS, *version);
+            if (!buf_append_long(out, slice_of(rest.p, *version), f, COPIED_BYTES))
+                return false;
+            rest = slice_from(rest, *version++);
+        }
     }
-    *piece = buf_slice(&p->head);
-    return !p->head.failed;
+    pb_put_header(out, UNKNOWN_ENCODING, 0);
+    return pb_put_header(out, UNKNOWN_CONTENT_TYPE, 0);
 }

@@ -122,21 +122,32 @@ bool pb_agrees(struct slice in, const struct disco_doc *doc, const char *api_ver
     return list.n == 0;
 }
 
+struct encoding {
+    struct disco_proto *proto;
+    enum disco_form form;
+    struct buf *out;
+};
+
+static bool encode(void *arg, struct fiber *f)
+{
+    struct encoding *e = arg;
+    struct err err = {.text = ""};
+
+    return disco_proto_make(e->proto, f, &err) && disco_proto_write(e->proto, e->form, e->out, f);
+}
+
 bool pb_encode(const struct disco_doc *doc, size_t budget, enum disco_form form, struct buf *out)
 {
-    struct disco_proto *p = disco_proto_new(doc);
-    enum step step = STEP_MORE;
-    struct err err = {.text = ""};
-    struct slice piece;
-    bool good = false;
+    struct encoding e = {disco_proto_new(doc), form, out};
+    struct fiber f;
+    enum step step = e.proto == NULL ? STEP_FAILED : STEP_MORE;
+    bool good;
 
-    while (p != NULL && step == STEP_MORE)
-        step = disco_proto_step(p, budget, &err);
-    if (step == STEP_DONE && disco_proto_rewind(p, form)) {
-        while (disco_proto_next(p, &piece))
-            buf_append(out, piece);
-        good = buf_len(out) == disco_proto_bytes(p, form);
-    }
-    disco_proto_free(p);
+    fiber_init(&f, encode, &e, NULL);
+    while (step == STEP_MORE)
+        step = fiber_step(&f, budget);
+    good = step == STEP_DONE && buf_len(out) == disco_proto_bytes(e.proto, form);
+    fiber_close(&f);
+    disco_proto_free(e.proto);
     return good;
 }

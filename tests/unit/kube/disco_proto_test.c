@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "kube/disco_parse.h"
 #include "kube/pbwrite.h"
 #include "lib/proto_check.h"
 #include "lib/tap.h"
