@@ -6,8 +6,6 @@
 
 enum { KNOWN_DOCUMENTS = 16, FIRST_ROOM = 64 };
 
-enum part { PART_DOCUMENTS, PART_SCHEMAS, PART_ROWS, PART_OVER };
-
 /* A group/version. */
 struct row {
     struct served_gv gv;
@@ -23,25 +21,22 @@ struct row {
 };
 
 struct comparison {
+    struct fiber fiber;
     struct served *served;
     const struct comparison *before; /* until this one is over */
     uint64_t now_ms;
     struct strmap *by_name; /* row number + 1 */
     struct row *rows;
     size_t n, cap, n_skewed;
-    enum part part;
-    /* Documents: what comes next of which server. */
-    enum served_half half;
-    size_t server, document, documents[SERVED_HALVES];
-    const struct disco_group *group;
-    const struct disco_version *version;
+    enum served_half half;                     /* in hand */
+    size_t document, documents[SERVED_HALVES]; /* the number of the one in hand; of different ones */
     uint64_t known[KNOWN_DOCUMENTS]; /* most servers say the very same as one before: it is looked into once */
     size_t n_known;
-    size_t index, entry; /* schemas */
-    size_t at;           /* rows */
     struct served_gv *skewed;
     struct comparison_result result;
 };
+
+static bool compare(void *arg, struct fiber *f);
 
 struct comparison *comparison_new(struct served *s, const struct comparison *before)
 {
@@ -49,6 +44,7 @@ struct comparison *comparison_new(struct served *s, const struct comparison *bef
 
     if (c == NULL)
         return NULL;
+    fiber_init(&c->fiber, compare, c, NULL);
     c->served = served_ref(s);
     c->before = before;
     c->now_ms = clock_ms() > 0 ? clock_ms() : 1;
@@ -63,6 +59,7 @@ void comparison_free(struct comparison *c)
 {
     if (c == NULL)
         return;
+    fiber_close(&c->fiber);
     if (c->by_name != NULL)
         strmap_free(c->by_name);
     mem_free(c->rows);
@@ -137,24 +134,6 @@ static bool is_known(struct comparison *c, const struct disco_doc *d)
     return false;
 }
 
-static void next_document(struct comparison *c)
-{
-    const struct disco_doc *d;
-
-    if (c->server > served_n_peers(c->served)) {
-        c->server = c->n_known = 0;
-        if (++c->half == SERVED_HALVES)
-            c->part = PART_SCHEMAS;
-        return;
-    }
-    d = document_of(c, c->server++);
-    if (d == NULL || is_known(c, d))
-        return;
-    c->documents[c->half]++;
-    c->document++;
-    c->group = disco_doc_groups(d);
-}
-
 static bool note_version(struct comparison *c, const struct disco_version *v)
 {
     struct row *r;
@@ -172,19 +151,33 @@ static bool note_version(struct comparison *c, const struct disco_version *v)
     return true;
 }
 
-static bool step_documents(struct comparison *c)
+static bool look_into(struct comparison *c, const struct disco_doc *d, struct fiber *f)
 {
-    if (c->version != NULL) {
-        const struct disco_version *v = c->version;
-
-        c->version = v->next;
-        return note_version(c, v);
+    for (const struct disco_group *g = disco_doc_groups(d); g != NULL; g = g->next) {
+        for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
+            if (!note_version(c, v) || !fiber_spend(f, 1))
+                return false;
+        if (!fiber_spend(f, 1))
+            return false;
     }
-    if (c->group != NULL) {
-        c->version = c->group->versions;
-        c->group = c->group->next;
-    } else {
-        next_document(c);
+    return true;
+}
+
+/* Of all servers, those of one half. */
+static bool compare_documents(struct comparison *c, struct fiber *f)
+{
+    c->n_known = 0;
+    for (size_t server = 0; server <= served_n_peers(c->served); server++) {
+        const struct disco_doc *d = document_of(c, server);
+
+        if (!fiber_spend(f, 1))
+            return false;
+        if (d == NULL || is_known(c, d))
+            continue;
+        c->documents[c->half]++;
+        c->document++;
+        if (!look_into(c, d, f))
+            return false;
     }
     return true;
 }
@@ -211,24 +204,16 @@ static bool note_schema(struct comparison *c, const struct schema_entry *e)
     return true;
 }
 
-static bool step_schemas(struct comparison *c)
+static bool compare_schemas(struct comparison *c, struct fiber *f)
 {
     size_t n;
     const struct schema_index *const *distinct = served_distinct_schemas(c->served, &n);
 
-    if (n > 1 && c->index < n) {
-        if (c->entry < schema_index_count(distinct[c->index]))
-            return note_schema(c, schema_index_at(distinct[c->index], c->entry++));
-        c->index++;
-        c->entry = 0;
-        return true;
-    }
-    c->part = PART_ROWS;
-    if (c->n_skewed == 0)
-        return true;
-    c->skewed = mem_array(c->n_skewed, sizeof(c->skewed[0]));
-    c->result.skewed = c->skewed;
-    return c->skewed != NULL;
+    for (size_t i = 0; n > 1 && i < n; i++)
+        for (size_t k = 0; k < schema_index_count(distinct[i]); k++)
+            if (!note_schema(c, schema_index_at(distinct[i], k)) || !fiber_spend(f, 1))
+                return false;
+    return true;
 }
 
 /* NULL: there is none of that name. */
@@ -256,15 +241,8 @@ static uint64_t since_of(const struct comparison *c, const struct row *r)
     return was != NULL && was->since_ms > 0 && was->sum == r->sum ? was->since_ms : c->now_ms;
 }
 
-static bool step_rows(struct comparison *c)
+static void sum_up(struct comparison *c, struct row *r)
 {
-    struct row *r;
-
-    if (c->at == c->n) {
-        c->part = PART_OVER;
-        return true;
-    }
-    r = &c->rows[c->at++];
     if (r->seen > 0) {
         c->result.gvs++;
         if (r->differs || r->seen < c->documents[r->half]) {
@@ -274,16 +252,34 @@ static bool step_rows(struct comparison *c)
     }
     if (r->skewed && !served_excluded(c->served, r->gv.group, r->gv.version))
         c->skewed[c->result.n_skewed++] = r->gv;
+}
+
+static bool sum_all_up(struct comparison *c, struct fiber *f)
+{
+    if (c->n_skewed > 0) {
+        c->result.skewed = c->skewed = mem_array(c->n_skewed, sizeof(c->skewed[0]));
+        if (c->skewed == NULL)
+            return false;
+    }
+    for (size_t i = 0; i < c->n; i++) {
+        sum_up(c, &c->rows[i]);
+        if (!fiber_spend(f, 1))
+            return false;
+    }
     return true;
+}
+
+static bool compare(void *arg, struct fiber *f)
+{
+    struct comparison *c = arg;
+
+    for (c->half = 0; c->half < SERVED_HALVES; c->half++)
+        if (!compare_documents(c, f))
+            return false;
+    return compare_schemas(c, f) && sum_all_up(c, f);
 }
 
 enum step comparison_step(struct comparison *c, size_t budget)
 {
-    static bool (*const steps[])(struct comparison * c) = {
-        [PART_DOCUMENTS] = step_documents, [PART_SCHEMAS] = step_schemas, [PART_ROWS] = step_rows};
-
-    for (; c->part != PART_OVER && budget > 0; budget--)
-        if (!steps[c->part](c))
-            return STEP_FAILED;
-    return c->part == PART_OVER ? STEP_DONE : STEP_MORE;
+    return fiber_step(&c->fiber, budget);
 }

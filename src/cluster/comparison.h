@@ -6,7 +6,7 @@
 #ifndef MVPROXY_CLUSTER_COMPARISON_H
 #define MVPROXY_CLUSTER_COMPARISON_H
 
-#include "base/step.h"
+#include "base/fiber.h"
 #include "cluster/served.h"
 
 struct comparison;
