@@ -5,6 +5,8 @@
 
 #include "base/random.h"
 
+enum { PIECE = 128 << 10 };
+
 bool hash_sha256(struct slice data, unsigned char out[HASH_SHA256_BYTES])
 {
     return EVP_Digest(data.p, data.n, out, NULL, EVP_sha256(), NULL) == 1;
@@ -35,6 +37,16 @@ struct hash_stream *hash_sha512_start(void)
 bool hash_sha512_add(struct hash_stream *s, struct slice piece)
 {
     return EVP_DigestUpdate(s->ctx, piece.p, piece.n) == 1;
+}
+
+bool hash_sha512_add_long(struct hash_stream *s, struct slice text, struct fiber *f, size_t bytes_per_unit)
+{
+    for (size_t n; text.n > 0; text = slice_from(text, n)) {
+        n = text.n < PIECE ? text.n : PIECE;
+        if (!hash_sha512_add(s, slice_of(text.p, n)) || !fiber_spend(f, n / bytes_per_unit))
+            return false;
+    }
+    return true;
 }
 
 bool hash_sha512_end(struct hash_stream *s, unsigned char out[HASH_SHA512_BYTES])

@@ -5,6 +5,7 @@
 #ifndef MVPROXY_BASE_HASH_H
 #define MVPROXY_BASE_HASH_H
 
+#include "base/fiber.h"
 #include "base/mem.h"
 
 enum { HASH_SHA256_BYTES = 32, HASH_SHA512_BYTES = 64, HASH_SIP_KEY_BYTES = 16 };
@@ -16,6 +17,8 @@ bool hash_sha512(struct slice data, unsigned char out[HASH_SHA512_BYTES]);
 struct hash_stream;
 MEM_CHECK struct hash_stream *hash_sha512_start(void);
 bool hash_sha512_add(struct hash_stream *s, struct slice piece);
+/* A long text, in pieces; so many bytes of it are worth one of the budget. False as well if it is given up. */
+bool hash_sha512_add_long(struct hash_stream *s, struct slice text, struct fiber *f, size_t bytes_per_unit);
 bool hash_sha512_end(struct hash_stream *s, unsigned char out[HASH_SHA512_BYTES]);
 /* out gets 2 * n + 1 bytes, NUL-terminated. */
 void hash_hex(const unsigned char *digest, size_t n, bool upper, char *out);

@@ -71,25 +71,20 @@ static struct slice next_piece(struct slice *rest)
 
 static bool tag(struct documents *d, size_t shape, struct fiber *f)
 {
-    struct slice rest = tagged(d->made[shape].body, shape);
+    struct slice body = d->made[shape].body, text = tagged(body, shape);
     struct hash_stream *hash = hash_sha512_start();
     unsigned char digest[HASH_SHA512_BYTES];
-    char text[ETAG_BYTES];
-    bool good = hash != NULL;
+    char etag[ETAG_BYTES];
+    bool good;
 
-    if (good && rest.p != d->made[shape].body.p)
-        good = hash_sha512_add(hash, SLICE_LIT("{"));
-    while (good && rest.n > 0) {
-        struct slice piece = next_piece(&rest);
-
-        good = hash_sha512_add(hash, piece) && fiber_spend(f, piece.n / QUICK_BYTES);
-    }
-    if (hash != NULL)
-        good = hash_sha512_end(hash, good ? digest : NULL) && good;
-    if (!good)
+    if (hash == NULL)
         return false;
-    etag_from_sha512(digest, text);
-    return keep_etag(d, shape, slice_str(text));
+    good =
+        (text.p == body.p || hash_sha512_add(hash, SLICE_LIT("{"))) && hash_sha512_add_long(hash, text, f, QUICK_BYTES);
+    if (!hash_sha512_end(hash, good ? digest : NULL))
+        return false;
+    etag_from_sha512(digest, etag);
+    return keep_etag(d, shape, slice_str(etag));
 }
 
 static bool compress_all(struct slice rest, struct buf *out, struct fiber *f)

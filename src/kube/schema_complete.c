@@ -1,15 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/schema_complete.h"
 
+enum { STEP_BYTES = 128 << 10, HASHED_BYTES = 2 /* for each that is read or written */ };
+
 struct schema_completion {
+    struct fiber fiber;
+    struct slice document;
     struct schema_merge merge;
-    struct schema_reader *reader; /* these three in turn */
-    struct schema_merger *merger;
-    struct hash_stream *hash;
-    struct schema_index *base;
+    struct quota *quota;
     struct buf out;
     unsigned char digest[HASH_SHA512_BYTES];
 };
+
+static struct schema_index *read_base(struct schema_completion *c, struct fiber *f)
+{
+    struct schema_reader *r = schema_reader_new(c->document, c->quota);
+    struct schema_index *x = r == NULL ? NULL : schema_reader_read(r, f);
+
+    schema_reader_free(r);
+    return x;
+}
+
+static bool digest(struct schema_completion *c, struct fiber *f)
+{
+    struct hash_stream *hash = hash_sha512_start();
+    bool good = hash != NULL && hash_sha512_add_long(hash, buf_slice(&c->out), f, HASHED_BYTES);
+
+    return hash != NULL && hash_sha512_end(hash, good ? c->digest : NULL);
+}
+
+static bool complete(void *arg, struct fiber *f)
+{
+    struct schema_completion *c = arg;
+    struct schema_index *base = read_base(c, f);
+    bool good;
+
+    c->merge.base = base;
+    good = base != NULL && schema_merge_write(&c->merge, &c->out, f);
+    schema_index_unref(base);
+    return good && digest(c, f);
+}
 
 struct schema_completion *schema_completion_new(struct slice document, const struct schema_merge *others,
                                                 size_t ceiling, struct quota *quota)
@@ -18,64 +48,18 @@ struct schema_completion *schema_completion_new(struct slice document, const str
 
     if (c == NULL)
         return NULL;
+    fiber_init(&c->fiber, complete, c, quota);
+    c->document = document;
     c->merge = *others;
+    c->quota = quota;
     buf_init(&c->out, ceiling);
     buf_charge(&c->out, quota);
-    c->reader = schema_reader_new(document, quota);
-    c->hash = hash_sha512_start();
-    if (c->reader != NULL && c->hash != NULL)
-        return c;
-    schema_completion_free(c);
-    return NULL;
-}
-
-/* What only the work needs. */
-static void clear(struct schema_completion *c)
-{
-    schema_reader_free(c->reader);
-    schema_merger_free(c->merger);
-    if (c->hash != NULL)
-        (void)hash_sha512_end(c->hash, NULL);
-    schema_index_unref(c->base);
-    c->reader = NULL;
-    c->merger = NULL;
-    c->hash = NULL;
-    c->base = NULL;
-}
-
-static enum step read_some(struct schema_completion *c)
-{
-    enum step s = schema_reader_step(c->reader, &c->base);
-
-    if (s != STEP_DONE)
-        return s;
-    schema_reader_free(c->reader);
-    c->reader = NULL;
-    c->merge.base = c->base;
-    c->merger = schema_merger_new(&c->merge);
-    return c->merger == NULL ? STEP_FAILED : STEP_MORE;
-}
-
-static enum step write_some(struct schema_completion *c)
-{
-    size_t before = buf_len(&c->out);
-    enum step s = schema_merger_step(c->merger, &c->out);
-
-    if (s == STEP_FAILED || !hash_sha512_add(c->hash, slice_from(buf_slice(&c->out), before)))
-        return STEP_FAILED;
-    if (s == STEP_DONE) {
-        bool good = hash_sha512_end(c->hash, c->digest);
-
-        c->hash = NULL;
-        clear(c);
-        return good ? STEP_DONE : STEP_FAILED;
-    }
-    return STEP_MORE;
+    return c;
 }
 
 enum step schema_completion_step(struct schema_completion *c)
 {
-    return c->reader != NULL ? read_some(c) : write_some(c);
+    return fiber_step(&c->fiber, STEP_BYTES);
 }
 
 struct slice schema_completion_text(const struct schema_completion *c)
@@ -92,7 +76,7 @@ void schema_completion_free(struct schema_completion *c)
 {
     if (c == NULL)
         return;
-    clear(c);
+    fiber_close(&c->fiber);
     buf_free(&c->out);
     mem_free(c);
 }

@@ -14,7 +14,7 @@ enum {
     SCHEMA_DEPTH = 8,
     PATH_BYTES = 2 * GVR_NAME_BYTES + 8,
     URL_BYTES = PATH_BYTES + 256, /* with a hash of 128 characters */
-    STEP_BYTES = 128 << 10,       /* of a document in one step */
+    STEP_BYTES = 128 << 10,       /* of a document in one step of a reader's own */
     PART_BYTES = 256 << 10,       /* one entry, or one field that we pass over */
     ENTRY_COST = 64,              /* what it takes to look at an entry, in bytes */
 };
@@ -28,21 +28,15 @@ struct schema_index {
     uint64_t digest;
 };
 
-enum part { PART_BEGIN, PART_DOCUMENT, PART_PATHS, PART_ORDER, PART_DIGEST, PART_OVER };
-
 struct schema_reader {
+    struct fiber fiber;  /* of who reads in steps */
+    struct fiber *other; /* in which it reads; may be that one */
+    struct slice document;
     struct jscan scan;
+    size_t unit_start;
     struct schema_index *index; /* owned until it is handed out */
-    enum part part;
-    bool first, first_path;     /* for the scanner: of the document, of its paths */
-    bool found, disordered;     /* there are paths; they are not in order */
-    bool starved;               /* out of memory */
-    struct schema_entry *spare; /* as large as the index's, and charged as that is */
-    size_t spared;              /* bytes of it */
     struct quota *quota;
-    size_t run;                 /* so many in a row are in order */
-    size_t left, right, merged; /* next of the left and the right run, and where it goes to */
-    size_t looked, kept;        /* for the digest */
+    bool disordered, starved; /* its paths are not in order; it is out of memory, or given up */
 };
 
 static int by_path(const void *a, const void *b)
@@ -141,10 +135,20 @@ static bool add(struct schema_reader *r, struct schema_entry e)
     return true;
 }
 
-/* Nothing that is read in one go is longer than this. */
-static void limit_part(struct jscan *s)
+static bool spend(struct schema_reader *r, size_t n)
 {
+    return fiber_spend(r->other, n) || starve(r);
+}
+
+/* What came before is spent; what is read now in one go is not longer than this. */
+static bool begin_unit(struct schema_reader *r)
+{
+    struct jscan *s = &r->scan;
+    size_t before = r->unit_start;
+
+    r->unit_start = s->pos;
     s->limit = s->text.n - s->pos > PART_BYTES ? s->pos + PART_BYTES : s->text.n;
+    return spend(r, s->pos - before);
 }
 
 static bool take_path(struct schema_reader *r, const struct jscan_value *key)
@@ -165,52 +169,42 @@ static bool take_path(struct schema_reader *r, const struct jscan_value *key)
     return add(r, e);
 }
 
-static enum step step_paths(struct schema_reader *r)
+static bool read_paths(struct schema_reader *r)
 {
-    size_t from = r->scan.pos;
     struct jscan_value key;
+    bool first;
 
-    while (r->scan.pos - from < STEP_BYTES) {
-        limit_part(&r->scan);
-        if (!jscan_member(&r->scan, &r->first_path, &key)) {
-            r->part = PART_DOCUMENT;
-            return r->scan.error == NULL ? STEP_MORE : STEP_FAILED;
-        }
+    if (!jscan_enter_object(&r->scan, &first))
+        return false;
+    while (begin_unit(r) && jscan_member(&r->scan, &first, &key))
         if (!take_path(r, &key))
-            return STEP_FAILED;
-    }
-    return STEP_MORE;
+            return false;
+    return !r->starved && r->scan.error == NULL;
 }
 
-static bool is_paths(const struct schema_reader *r, const struct jscan_value *key, struct jscan *s)
+static bool is_paths(const struct jscan_value *key, struct jscan *s)
 {
     enum jscan_type t;
 
-    return !r->found && jscan_text_eq(key, SLICE_LIT("paths")) && jscan_peek(s, &t) && t == JSCAN_OBJECT;
+    return jscan_text_eq(key, SLICE_LIT("paths")) && jscan_peek(s, &t) && t == JSCAN_OBJECT;
 }
 
-static enum step step_document(struct schema_reader *r)
+static bool read_document(struct schema_reader *r)
 {
     struct jscan *s = &r->scan;
     struct jscan_value key, v;
+    bool first, found = false;
 
-    limit_part(s);
-    if (!jscan_member(s, &r->first, &key)) {
-        r->part = r->disordered ? PART_ORDER : PART_DIGEST;
-        return r->found && s->error == NULL && jscan_end(s) ? STEP_MORE : STEP_FAILED;
+    if (!begin_unit(r) || !jscan_enter_object(s, &first))
+        return false;
+    while (begin_unit(r) && jscan_member(s, &first, &key)) {
+        bool paths = !found && is_paths(&key, s);
+
+        found = found || paths;
+        if (paths ? !read_paths(r) : !jscan_value(s, &v))
+            return false;
     }
-    if (!is_paths(r, &key, s))
-        return jscan_value(s, &v) ? STEP_MORE : STEP_FAILED;
-    r->found = true;
-    r->part = PART_PATHS;
-    return jscan_enter_object(s, &r->first_path) ? STEP_MORE : STEP_FAILED;
-}
-
-static enum step step_begin(struct schema_reader *r)
-{
-    limit_part(&r->scan);
-    r->part = PART_DOCUMENT;
-    return jscan_enter_object(&r->scan, &r->first) ? STEP_MORE : STEP_FAILED;
+    return found && !r->starved && s->error == NULL && jscan_end(s);
 }
 
 static size_t least(size_t a, size_t b)
@@ -218,81 +212,77 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* All pairs of runs are merged: one run of two is one now. */
-static void end_pass(struct schema_reader *r)
+/* Each two runs of so many that are in order become one in `to`; entries that come first stay so among their like. */
+static bool merge_runs(struct schema_reader *r, struct schema_entry *to, size_t run)
 {
-    struct schema_entry *merged = r->spare;
+    const struct schema_index *x = r->index;
 
-    r->spare = r->index->at;
-    r->index->at = merged;
-    r->run *= 2;
-    r->merged = 0;
+    for (size_t at = 0; at < x->n;) {
+        size_t left = at, middle = least(at + run, x->n), right = middle, end = least(at + 2 * run, x->n);
+
+        for (; at < end; at++) {
+            bool from_left = left < middle && (right == end || by_path(&x->at[left], &x->at[right]) <= 0);
+
+            to[at] = x->at[from_left ? left++ : right++];
+            if (!spend(r, ENTRY_COST + to[at].path.n))
+                return false;
+        }
+    }
+    return true;
 }
 
-static bool take_spare(struct schema_reader *r)
+/* No API server's is out of order. A merge sort from below. */
+static bool put_in_order(struct schema_reader *r)
 {
-    size_t bytes = r->index->room * sizeof(*r->spare);
+    struct schema_index *x = r->index;
+    size_t bytes = x->room * sizeof(*x->at);
+    struct schema_entry *spare;
+    bool good;
 
     if (!quota_take(r->quota, bytes))
         return starve(r);
-    r->spared = bytes;
-    r->run = 1;
-    r->spare = mem_alloc(bytes);
-    return r->spare != NULL || starve(r);
-}
+    spare = mem_alloc(bytes);
+    good = spare != NULL || starve(r);
+    for (size_t run = 1; good && run < x->n; run *= 2) {
+        struct schema_entry *merged = spare;
 
-/* No API server's is out of order. A merge sort from below; entries that come first stay so among their like. */
-static enum step step_order(struct schema_reader *r)
-{
-    struct schema_index *x = r->index;
-
-    if (r->spare == NULL && !take_spare(r))
-        return STEP_FAILED;
-    for (size_t done = 0; done < STEP_BYTES; r->merged++) {
-        size_t from = r->merged - r->merged % (2 * r->run), middle = least(from + r->run, x->n),
-               end = least(from + 2 * r->run, x->n);
-        const struct schema_entry *e;
-
-        if (r->merged == x->n) {
-            end_pass(r);
-            r->part = r->run >= x->n ? PART_DIGEST : PART_ORDER;
-            return STEP_MORE;
-        }
-        if (r->merged == from) {
-            r->left = from;
-            r->right = middle;
-        }
-        if (r->left < middle && (r->right == end || by_path(&x->at[r->left], &x->at[r->right]) <= 0))
-            e = &x->at[r->left++];
-        else
-            e = &x->at[r->right++];
-        r->spare[r->merged] = *e;
-        done += ENTRY_COST + e->path.n;
+        good = merge_runs(r, merged, run);
+        spare = x->at;
+        x->at = merged;
     }
-    return STEP_MORE;
+    mem_free(spare);
+    quota_give(r->quota, bytes);
+    return good;
 }
 
 /* Of entries for one path (no server has several) the first one stays. */
-static enum step step_digest(struct schema_reader *r)
+static bool digest(struct schema_reader *r)
 {
     struct schema_index *x = r->index;
+    size_t kept = 0;
 
-    for (size_t done = 0; done < STEP_BYTES; r->looked++) {
-        const struct schema_entry *e = &x->at[r->looked];
+    for (size_t i = 0; i < x->n; i++) {
+        const struct schema_entry *e = &x->at[i];
 
-        if (r->looked == x->n) {
-            x->n = r->kept;
-            r->part = PART_OVER;
-            return STEP_DONE;
-        }
-        done += ENTRY_COST + e->path.n + e->hash.n;
-        if (r->kept > 0 && by_path(&x->at[r->kept - 1], e) == 0)
+        if (!spend(r, ENTRY_COST + e->path.n + e->hash.n))
+            return false;
+        if (kept > 0 && by_path(&x->at[kept - 1], e) == 0)
             continue;
         x->digest = x->digest * 31 + hash_seeded(e->path);
         x->digest = x->digest * 31 + hash_seeded(e->hash);
-        x->at[r->kept++] = *e;
+        x->at[kept++] = *e;
     }
-    return STEP_MORE;
+    x->n = kept;
+    return true;
+}
+
+static bool read_all(void *arg, struct fiber *f)
+{
+    struct schema_reader *r = arg;
+
+    r->other = f;
+    jscan_init(&r->scan, r->document, SCHEMA_DEPTH);
+    return read_document(r) && (!r->disordered || put_in_order(r)) && digest(r);
 }
 
 struct schema_reader *schema_reader_new(struct slice document, struct quota *quota)
@@ -301,7 +291,8 @@ struct schema_reader *schema_reader_new(struct slice document, struct quota *quo
 
     if (r == NULL)
         return NULL;
-    jscan_init(&r->scan, document, SCHEMA_DEPTH);
+    fiber_init(&r->fiber, read_all, r, quota);
+    r->document = document;
     r->quota = quota;
     r->index = mem_zalloc(sizeof(*r->index));
     if (r->index != NULL) {
@@ -314,37 +305,38 @@ struct schema_reader *schema_reader_new(struct slice document, struct quota *quo
     return NULL;
 }
 
+static struct schema_index *take(struct schema_reader *r)
+{
+    struct schema_index *x = r->index;
+
+    r->index = NULL;
+    return x;
+}
+
+struct schema_index *schema_reader_read(struct schema_reader *r, struct fiber *f)
+{
+    return read_all(r, f) ? take(r) : NULL;
+}
+
 enum step schema_reader_step(struct schema_reader *r, struct schema_index **out)
 {
-    static enum step (*const steps[])(struct schema_reader * r) = {[PART_BEGIN] = step_begin,
-                                                                   [PART_DOCUMENT] = step_document,
-                                                                   [PART_PATHS] = step_paths,
-                                                                   [PART_ORDER] = step_order,
-                                                                   [PART_DIGEST] = step_digest};
-    enum step s = r->part == PART_OVER ? STEP_FAILED : steps[r->part](r);
+    enum step s = fiber_step(&r->fiber, STEP_BYTES);
 
-    *out = NULL;
-    if (s == STEP_DONE) {
-        *out = r->index;
-        r->index = NULL;
-    } else if (s == STEP_FAILED) {
-        r->part = PART_OVER;
-    }
+    *out = s == STEP_DONE ? take(r) : NULL;
     return s;
 }
 
 bool schema_reader_starved(const struct schema_reader *r)
 {
-    return r->starved;
+    return r->starved || r->scan.text.p == NULL; /* it had no stack to begin with */
 }
 
 void schema_reader_free(struct schema_reader *r)
 {
     if (r == NULL)
         return;
+    fiber_close(&r->fiber);
     schema_index_unref(r->index);
-    quota_give(r->quota, r->spared);
-    mem_free(r->spare);
     mem_free(r);
 }
 
@@ -355,8 +347,7 @@ bool schema_index_read(struct slice document, struct schema_index **out)
 
     *out = NULL;
     if (r != NULL) {
-        while (schema_reader_step(r, out) == STEP_MORE)
-            continue;
+        *out = schema_reader_read(r, NULL);
         starved = r->starved;
     }
     schema_reader_free(r);

@@ -6,8 +6,8 @@
 #ifndef MVPROXY_KUBE_SCHEMA_INDEX_H
 #define MVPROXY_KUBE_SCHEMA_INDEX_H
 
+#include "base/fiber.h"
 #include "base/mem.h"
-#include "base/step.h"
 
 struct schema_index;
 
@@ -25,6 +25,8 @@ struct schema_reader;
 MEM_CHECK struct schema_reader *schema_reader_new(struct slice document, struct quota *quota);
 /* DONE: *out is the caller's. Entries without URL are left out. FAILED: it is not such a document, or over a limit. */
 enum step schema_reader_step(struct schema_reader *r, struct schema_index **out);
+/* The same in the course of other work, which spends the bytes that are read. NULL: it has failed. */
+struct schema_index *schema_reader_read(struct schema_reader *r, struct fiber *f);
 bool schema_reader_starved(const struct schema_reader *r); /* it failed for want of memory */
 void schema_reader_free(struct schema_reader *r);          /* NULL is fine */
 

@@ -3,10 +3,7 @@
 
 #include "kube/gvr.h"
 
-enum {
-    STEP_BYTES = 128 << 10, /* of what is written in one step */
-    ENTRY_COST = 128,       /* what it takes to look at an entry, in bytes */
-};
+enum { ENTRY_COST = 128 /* what it takes to look at an entry, in bytes that are written */ };
 
 /* RFC 3986, 2.3: means the same wherever it stands in a URL. */
 static bool is_plain(struct slice text)
@@ -119,41 +116,14 @@ static void put_own(struct buf *out, const struct schema_entry *e, bool more)
     buf_append_str(out, "\"}");
 }
 
-/* ---- step by step ---- */
+/* ---- writing ---- */
 
-struct schema_merger {
-    struct schema_merge m;
-    size_t base;      /* the next of its entries */
-    size_t *next;     /* of each of the others' */
-    bool began, more; /* `more`: not the first one that is written */
+struct merger {
+    const struct schema_merge *m;
+    size_t base;  /* the next of its entries */
+    size_t *next; /* of each of the others' */
+    bool more;    /* not the first one that is written */
 };
-
-struct schema_merger *schema_merger_new(const struct schema_merge *m)
-{
-    struct schema_merger *g = mem_zalloc(sizeof(*g));
-
-    if (g == NULL)
-        return NULL;
-    g->m = *m;
-    g->next = mem_array(m->n_others + 1, sizeof(*g->next));
-    if (g->next == NULL) {
-        schema_merger_free(g);
-        return NULL;
-    }
-    /* Whoever says the very same adds nothing. */
-    for (size_t o = 0; o < m->n_others; o++)
-        if (schema_index_digest(m->others[o]) == schema_index_digest(m->base))
-            g->next[o] = schema_index_count(m->others[o]);
-    return g;
-}
-
-void schema_merger_free(struct schema_merger *g)
-{
-    if (g == NULL)
-        return;
-    mem_free(g->next);
-    mem_free(g);
-}
 
 static const struct schema_entry *entry_at(const struct schema_index *x, size_t i)
 {
@@ -161,12 +131,12 @@ static const struct schema_entry *entry_at(const struct schema_index *x, size_t 
 }
 
 /* The least path that is still to come. NULL: there is none. */
-static const struct schema_entry *least(const struct schema_merger *g)
+static const struct schema_entry *least(const struct merger *g)
 {
-    const struct schema_entry *found = entry_at(g->m.base, g->base);
+    const struct schema_entry *found = entry_at(g->m->base, g->base);
 
-    for (size_t o = 0; o < g->m.n_others; o++) {
-        const struct schema_entry *e = entry_at(g->m.others[o], g->next[o]);
+    for (size_t o = 0; o < g->m->n_others; o++) {
+        const struct schema_entry *e = entry_at(g->m->others[o], g->next[o]);
 
         if (e != NULL && (found == NULL || slice_cmp(e->path, found->path) < 0))
             found = e;
@@ -175,21 +145,21 @@ static const struct schema_entry *least(const struct schema_merger *g)
 }
 
 /* All are passed by whose path this is. Returns what is written for it; *own: it is the base's. NULL: nothing is. */
-static const struct schema_entry *choose(struct schema_merger *g, struct slice path, bool *own)
+static const struct schema_entry *choose(struct merger *g, struct slice path, bool *own)
 {
-    const struct schema_entry *mine = entry_at(g->m.base, g->base), *found = NULL;
+    const struct schema_entry *mine = entry_at(g->m->base, g->base), *found = NULL;
 
     if (mine != NULL && !slice_eq(mine->path, path))
         mine = NULL;
     g->base += mine != NULL;
-    for (size_t o = 0; o < g->m.n_others; o++) {
-        const struct schema_entry *e = entry_at(g->m.others[o], g->next[o]);
+    for (size_t o = 0; o < g->m->n_others; o++) {
+        const struct schema_entry *e = entry_at(g->m->others[o], g->next[o]);
 
         if (e == NULL || !slice_eq(e->path, path))
             continue;
         g->next[o]++;
-        if (found == NULL && (mine == NULL || is_outdone(&g->m, g->m.others[o], path)) &&
-            may_come_from(&g->m, g->m.others[o], e))
+        if (found == NULL && (mine == NULL || is_outdone(g->m, g->m->others[o], path)) &&
+            may_come_from(g->m, g->m->others[o], e))
             found = e;
     }
     *own = found == NULL;
@@ -197,7 +167,7 @@ static const struct schema_entry *choose(struct schema_merger *g, struct slice p
 }
 
 /* False: nothing is left. */
-static bool merge_one(struct schema_merger *g, struct buf *out)
+static bool merge_one(struct merger *g, struct buf *out)
 {
     const struct schema_entry *e = least(g);
     bool own;
@@ -215,16 +185,26 @@ static bool merge_one(struct schema_merger *g, struct buf *out)
     return true;
 }
 
-enum step schema_merger_step(struct schema_merger *g, struct buf *out)
+static bool merge_all(struct merger *g, struct buf *out, struct fiber *f)
 {
-    if (!g->began)
-        buf_append_str(out, "{\"paths\":{");
-    g->began = true;
-    for (size_t cost = 0, before = buf_len(out); cost + buf_len(out) - before < STEP_BYTES && !out->failed;
-         cost += (g->m.n_others + 1) * ENTRY_COST)
-        if (!merge_one(g, out)) {
-            buf_append_str(out, "}}");
-            return out->failed ? STEP_FAILED : STEP_DONE;
-        }
-    return out->failed ? STEP_FAILED : STEP_MORE;
+    size_t before;
+
+    /* Whoever says the very same adds nothing. */
+    for (size_t o = 0; o < g->m->n_others; o++)
+        if (schema_index_digest(g->m->others[o]) == schema_index_digest(g->m->base))
+            g->next[o] = schema_index_count(g->m->others[o]);
+    buf_append_str(out, "{\"paths\":{");
+    for (before = buf_len(out); merge_one(g, out); before = buf_len(out))
+        if (out->failed || !fiber_spend(f, buf_len(out) - before + (g->m->n_others + 1) * ENTRY_COST))
+            return false;
+    return buf_append_str(out, "}}");
+}
+
+bool schema_merge_write(const struct schema_merge *m, struct buf *out, struct fiber *f)
+{
+    struct merger g = {.m = m, .next = mem_array(m->n_others + 1, sizeof(*g.next))};
+    bool good = g.next != NULL && merge_all(&g, out, f);
+
+    mem_free(g.next);
+    return good;
 }

@@ -26,12 +26,7 @@ struct schema_merge {
  * entries. */
 bool schema_merge_adds(const struct schema_merge *m, size_t most);
 
-/* Writes it in steps, since much takes longer than a turn of the loop may. What `m` points to must stay. NULL when out
- * of memory. */
-struct schema_merger;
-MEM_CHECK struct schema_merger *schema_merger_new(const struct schema_merge *m);
-/* Appends what comes next. FAILED: out of memory, or over the buffer's ceiling. */
-enum step schema_merger_step(struct schema_merger *g, struct buf *out);
-void schema_merger_free(struct schema_merger *g); /* NULL is fine */
+/* Writes it; spends about the bytes that are written. False: out of memory, given up, or over the buffer's ceiling. */
+MEM_CHECK bool schema_merge_write(const struct schema_merge *m, struct buf *out, struct fiber *f);
 
 #endif

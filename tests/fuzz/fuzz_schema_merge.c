@@ -69,14 +69,28 @@ static void check(const struct schema_merge *m, const struct schema_index *merge
     must_hold(!schema_merge_adds(&again, SIZE_MAX));
 }
 
+struct writing {
+    const struct schema_merge *m;
+    struct buf *out;
+};
+
+static bool write_it(void *arg, struct fiber *f)
+{
+    const struct writing *w = arg;
+
+    return schema_merge_write(w->m, w->out, f);
+}
+
 static bool merge(const struct schema_merge *m, struct buf *out)
 {
-    struct schema_merger *g = schema_merger_new(m);
-    enum step step = g == NULL ? STEP_FAILED : STEP_MORE;
+    struct writing w = {m, out};
+    struct fiber f;
+    enum step step = STEP_MORE;
 
+    fiber_init(&f, write_it, &w, NULL);
     while (step == STEP_MORE)
-        step = schema_merger_step(g, out);
-    schema_merger_free(g);
+        step = fiber_step(&f, 500);
+    fiber_close(&f);
     return step == STEP_DONE;
 }
 

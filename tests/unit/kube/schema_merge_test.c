@@ -30,14 +30,28 @@ static bool excluded(void *arg, struct slice group, struct slice version)
     return slice_eq(group, SLICE_LIT("example.com"));
 }
 
+struct writing {
+    const struct schema_merge *m;
+    struct buf *out;
+};
+
+static bool write_it(void *arg, struct fiber *f)
+{
+    const struct writing *w = arg;
+
+    return schema_merge_write(w->m, w->out, f);
+}
+
 static bool merged(const struct schema_merge *m, struct buf *out)
 {
-    struct schema_merger *g = schema_merger_new(m);
-    enum step step = g == NULL ? STEP_FAILED : STEP_MORE;
+    struct writing w = {m, out};
+    struct fiber f;
+    enum step step = STEP_MORE;
 
+    fiber_init(&f, write_it, &w, NULL);
     while (step == STEP_MORE)
-        step = schema_merger_step(g, out);
-    schema_merger_free(g);
+        step = fiber_step(&f, 500);
+    fiber_close(&f);
     return step == STEP_DONE;
 }
 
