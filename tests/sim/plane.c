@@ -12,7 +12,8 @@
 #include "front/front.h"
 #include "net/tls_ctx.h"
 #include "proxy/proxy.h"
-#include "sim/plane_world.h"
+#include "sim/fake_cluster.h"
+#include "sim/plane_cluster.h"
 #include "sim/sim_memory.h"
 
 enum {
@@ -141,7 +142,7 @@ void plane_open(struct plane *p, const struct plane_opts *o)
     p->tls[2] = sim_tls_new(false, NULL);
     place_server(p, 0, "local", "10.0.0.1");
     place_server(p, 1, "apiserver-b", "10.0.0.2");
-    plane_world_open(p);
+    plane_cluster_open(p);
     x = proxy_opts(p);
     p->proxy = proxy_new(p->loop, p->back, p->cluster, p->metrics, &x);
     f.arg = p->proxy;
@@ -286,13 +287,13 @@ void plane_close(struct plane *p)
     for (size_t i = 0; i < 2; i++)
         if (origin_in_flight(p->origins[i]) > 0)
             plane_fail(p, "%zu requests of nobody are under way", origin_in_flight(p->origins[i]));
-    if (plane_world_is_waited_for(p))
+    if (p->cluster->waiters.count > 0)
         plane_fail(p, "somebody waits for discovery");
     if (p->proxy != NULL) {
         front_free(p->front);
         proxy_free(p->proxy);
     }
-    plane_world_forget(p);
+    fake_cluster_forget(p->cluster);
     for (size_t i = 0; i < 2; i++)
         origin_unref(p->origins[i]);
     settle(p);
@@ -300,7 +301,7 @@ void plane_close(struct plane *p)
     settle(p);
     if (sim_net_streams(p->net) > 0)
         plane_fail(p, "%zu streams are left", sim_net_streams(p->net));
-    plane_world_close(p);
+    plane_cluster_close(p);
     loop_free(p->loop);
     sim_net_free(p->net);
     for (size_t i = 0; i < 3; i++)

@@ -39,7 +39,7 @@ struct plane {
     bool draining;       /* nobody listens any more */
     bool ends_watches;   /* it has ended some: what those have of their answers is all they get */
     struct cluster *cluster;
-    uint64_t generation; /* of what that knows */
+    struct sim_source refreshes; /* that somebody waits for */
     struct tls_ctx *tls[3];
     struct origin *origins[2];
     struct sim_host hosts[2]; /* local, peer */

@@ -39,8 +39,8 @@ static void aggregated(bool away, const char *request, const char *answer, const
     struct side *c, *server;
 
     world_init(&w, 2);
-    w.fails_over = w.local_has_jobs = w.jobs_aggregated = true;
-    w.local_state = away ? READINESS_UNREACHABLE : READINESS_READY;
+    w.cluster->fails_over = w.local_has_jobs = w.jobs_aggregated = true;
+    w.cluster->local_state = away ? READINESS_UNREACHABLE : READINESS_READY;
     world_start(&w);
     if (away)
         shut_down(&w.local);
@@ -55,7 +55,7 @@ static void aggregated(bool away, const char *request, const char *answer, const
     ok(has(c, text), "its answer is relayed, whole");
     ok(strstr(answer, "Retry-After: 5") == NULL || got(c, "Retry-After: 5\r\n"), "and when to come again");
     is_u64(w.local.n_conns + w.peers[0].n_conns + w.peers[1].n_conns, 1, "nobody else is asked");
-    is_u64(w.suspects, 0, "nor suspected");
+    is_u64(w.cluster->suspects, 0, "nor suspected");
     world_close(&w);
 }
 
@@ -73,7 +73,7 @@ static void breaks_off(const char *path)
     struct world w;
 
     world_init(&w, 2);
-    w.fails_over = w.local_has_jobs = w.jobs_aggregated = true;
+    w.cluster->fails_over = w.local_has_jobs = w.jobs_aggregated = true;
     world_start(&w);
     for (unsigned i = 0; i < 20; i++) {
         struct side *c = client(&w);

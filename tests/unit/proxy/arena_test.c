@@ -276,7 +276,7 @@ static void play_anew(const struct story *st, const struct contexts *tls, uint64
     w.opts.username_headers = user;
     w.opts.group_headers = group;
     w.opts.extra_header_prefixes = extra;
-    w.local_word = API_WORD_READY;
+    w.cluster->local_word = API_WORD_READY;
     if (st->older) { /* and the newer one is away */
         w.local_has_jobs = w.opts.newest = w.peers[0].refuse = true;
         w.local_release = 33;

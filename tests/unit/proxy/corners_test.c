@@ -60,7 +60,7 @@ static void body_that_has_ended(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.fails_over = true;
+    w.cluster->fails_over = true;
     world_start(&w);
     c = client(&w);
     say(c, "POST " PODS " HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
@@ -79,7 +79,7 @@ static void stays(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.fails_over = w.local_has_jobs = true;
+    w.cluster->fails_over = w.local_has_jobs = true;
     w.peers_without_jobs = 1;
     world_start(&w);
     c = client(&w);
@@ -124,7 +124,7 @@ static void stays_without_its_body(void)
         struct given_up g = {.w = &w, .failing = nth};
 
         world_init(&w, 1);
-        w.fails_over = w.local_has_jobs = w.short_of_memory = true;
+        w.cluster->fails_over = w.local_has_jobs = w.short_of_memory = true;
         w.peers_without_jobs = 1;
         world_start(&w);
         g.client = client(&w);
@@ -182,7 +182,7 @@ static void distrusted(const char *method, const char *answer, bool of_the_user)
         ok(has(c, "HTTP/1.1 401 ") && has(c, "expired\"}"), "%s: a 401 that is about the user is the answer", method);
     } else {
         ok((s = taker(&w)) != NULL && !got(c, "HTTP/1.1 "), "%s: another peer is asked", method);
-        is_u64(w.suspects, 1, "%s: this one is suspected", method);
+        is_u64(w.cluster->suspects, 1, "%s: this one is suspected", method);
         say(s, strcmp(method, "HEAD") == 0 ? "HTTP/1.1 200 OK\r\n\r\n" : OK_ANSWER);
         ok(has(c, "HTTP/1.1 200 "), "%s: and answers", method);
     }
@@ -213,8 +213,8 @@ static void judge_is_an_outlier(void)
     struct world w;
 
     world_init(&w, 2);
-    w.fails_over = true;
-    w.local_state = READINESS_UNREACHABLE;
+    w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_UNREACHABLE;
     w.peers_without_jobs = 1;
     world_start(&w);
     for (unsigned i = 0; i < 20 && origin_healthy(w.peers[1].origin); i++) {
@@ -246,9 +246,9 @@ static void judge_has_trouble(bool premature)
     struct side *c, *s;
 
     world_init(&w, 2);
-    w.fails_over = true;
-    w.local_state = premature ? READINESS_READY : READINESS_UNREACHABLE;
-    w.local_loading = premature;
+    w.cluster->fails_over = true;
+    w.cluster->local_state = premature ? READINESS_READY : READINESS_UNREACHABLE;
+    w.cluster->local_loading = premature;
     world_start(&w);
     c = client(&w);
     say(c, APIS("t"));
@@ -473,8 +473,8 @@ static void sent_back(const char *target, const char *route)
     FILE *log;
 
     (void)with_certificate(&w, 1, "front-proxy-client");
-    w.opts.access_log.all = w.fails_over = true;
-    w.local_state = READINESS_STARTING;
+    w.opts.access_log.all = w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_STARTING;
     world_start(&w);
     log = begin_log();
     c = client(&w);

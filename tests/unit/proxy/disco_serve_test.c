@@ -66,7 +66,7 @@ static void changed_locally(void)
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nETag: \"L2\"\r\nContent-Length: 5\r\n\r\nlocal");
     ok(has(c, world_document()), "200 means yes as well");
     ok(!got(c, "local"), "and its body is not the answer");
-    is_str(w.seen_etag, "\"L2\"", "the news is passed on");
+    is_str(w.cluster->seen_etag, "\"L2\"", "the news is passed on");
     world_close(&w);
 }
 
@@ -79,8 +79,8 @@ static void verdict_breaks_off(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.fails_over = true;
-    w.local_state = READINESS_UNREACHABLE;
+    w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_UNREACHABLE;
     world_start(&w);
     c = client(&w);
     say(c, ASK("GET", V2, "Origin: https://k\r\n"));
@@ -142,8 +142,8 @@ static void peer_denies(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.opts.access_log.all = w.fails_over = true;
-    w.local_state = READINESS_UNREACHABLE;
+    w.opts.access_log.all = w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_UNREACHABLE;
     w.peer_host = "cp-b";
     world_start(&w);
     log_set_stream(log);
@@ -209,7 +209,7 @@ static void protobuf(void)
     say(c, ASK("HEAD", PROTOBUF, ""));
     allow(&w);
     ok(has(c, "HTTP/1.1 200 ") && has(c, "\r\n\r\n") && !got(c, "merged"), "HEAD");
-    is_int(w.wanted_protobuf, 1, "wanted once");
+    is_int(w.cluster->wanted_protobuf, 1, "wanted once");
     world_close(&w);
 }
 
@@ -297,7 +297,7 @@ static void no_protobuf(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.no_protobuf = true;
+    w.cluster->no_protobuf = true;
     world_start(&w);
     c = client(&w);
     say(c, ASK("GET", PROTOBUF "," V2BETA1, ""));
@@ -309,7 +309,7 @@ static void no_protobuf(void)
     ok(has(conn(&w.local, 0), "Accept: " PROTOBUF "\r\n"), "nothing else is: the local server's");
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlocal");
     ok(has(c, "\r\n\r\nlocal"), "answer");
-    w.no_protobuf = false;
+    w.cluster->no_protobuf = false;
     buf_reset(&c->got);
     say(c, ASK("GET", PROTOBUF "," V2BETA1, ""));
     ok(until(&w, world_waiting(&w)), "one that is waited for");
@@ -354,7 +354,7 @@ static void peers_unread(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.unread_peers = true;
+    w.cluster->unread_peers = true;
     world_start(&w);
     c = client(&w);
     say(c, ASK("GET", V2, ""));
@@ -366,7 +366,7 @@ static void peers_unread(void)
     ok(has(conn(&w.local, 0), "GET /apis "), "whoever wants the local server alone gets it");
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlocal");
     ok(has(c, "\r\n\r\nlocal"), "as ever");
-    w.unread_peers = false;
+    w.cluster->unread_peers = false;
     buf_reset(&c->got);
     say(c, ASK("GET", V2, ""));
     ok(has(conn(&w.local, 0), "If-None-Match"), "afterwards the local server is asked who may read");

@@ -66,8 +66,8 @@ static struct side *denied_unread(struct world *w, bool waits)
 {
     struct side *c;
 
-    w->local_has_jobs = w->unread = true;
-    w->no_refresh = !waits;
+    w->local_has_jobs = w->cluster->unread_local = true;
+    w->cluster->no_refresh = !waits;
     world_start(w);
     c = client(w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
@@ -131,7 +131,7 @@ static void unread_for_it_is_forbidden(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.local_has_jobs = w.unread = true;
+    w.local_has_jobs = w.cluster->unread_local = true;
     world_start(&w);
     c = client(&w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
@@ -172,7 +172,7 @@ static void with_a_body_that_comes_meanwhile(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.local_has_jobs = w.fails_over = true;
+    w.local_has_jobs = w.cluster->fails_over = true;
     world_start(&w);
     c = client(&w);
     say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
@@ -229,7 +229,7 @@ static void verb_of_nobody(void)
     ok(has(conn(&w.peers[0], 0), "DELETE " JOBS), "deletecollection, which nobody has: the peer is asked");
     say(conn(&w.peers[0], 0), NOT_ALLOWED);
     ok(has(c, "HTTP/1.1 405 ") && has(c, "}   "), "and believed");
-    is_u64(w.suspects, 0, "it said nothing new");
+    is_u64(w.cluster->suspects, 0, "it said nothing new");
     world_close(&w);
 }
 
@@ -291,7 +291,7 @@ static void all_denials_of_a_peer(void)
         (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
         say(conn(&w.peers[0], 0), denials[i].answer);
         ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: "), "%s of a peer: 503", denials[i].name);
-        ok(w.suspects > 0, "%s of a peer: it is looked at again", denials[i].name);
+        ok(w.cluster->suspects > 0, "%s of a peer: it is looked at again", denials[i].name);
         world_close(&w);
     }
 }
@@ -354,7 +354,7 @@ static void truths(void)
         (void)has(conn(&w.local, 0), "\r\n\r\n");
         say(conn(&w.local, 0), rows[i].answer);
         ok(has(c, rows[i].end), "%s is passed on", rows[i].name);
-        is_u64(w.misses, 0, "%s: nothing is looked at", rows[i].name);
+        is_u64(w.cluster->misses, 0, "%s: nothing is looked at", rows[i].name);
         world_close(&w);
     }
 }
@@ -412,7 +412,7 @@ static void aggregated(const char *answer)
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), answer);
     ok(has(c, "HTTP/1.1 404 "), "an aggregated server's error is its own");
-    is_u64(w.misses, 0, "and nothing is looked at");
+    is_u64(w.cluster->misses, 0, "and nothing is looked at");
     world_close(&w);
 }
 
@@ -520,7 +520,7 @@ static void head_of_a_custom_resource(const char *type)
     (void)snprintf(text, sizeof(text), "HTTP/1.1 404 Not Found\r\nContent-Type: %s\r\nContent-Length: 19\r\n\r\n",
                    type);
     say(conn(&w.local, 0), text);
-    ok(has(c, "HTTP/1.1 404 ") && w.misses == 0, "an object that is not there");
+    ok(has(c, "HTTP/1.1 404 ") && w.cluster->misses == 0, "an object that is not there");
     world_close(&w);
 }
 
@@ -555,9 +555,9 @@ static void served_meanwhile_by_who_failed(bool local_too)
     struct side *c;
 
     world_init(&w, 1);
-    w.fails_over = true;
+    w.cluster->fails_over = true;
     w.peers_without_jobs = 1;
-    w.local_state = READINESS_STARTING;
+    w.cluster->local_state = READINESS_STARTING;
     world_start(&w);
     c = client(&w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
@@ -622,9 +622,9 @@ static void nobodys_still(void)
 
     c = asked_for_nobodys(&w);
     world_know(&w);
-    misses = w.misses;
+    misses = w.cluster->misses;
     say(conn(&w.local, 0), NOT_FOUND);
-    ok(has(c, "HTTP/1.1 404 ") && w.misses == misses, "something else is known by now: 404 at once");
+    ok(has(c, "HTTP/1.1 404 ") && w.cluster->misses == misses, "something else is known by now: 404 at once");
     world_close(&w);
 }
 
@@ -721,7 +721,7 @@ static void denied_by_the_older_one(void)
     ok(has(conn(&w.local, 0), JOBS), "it fails: the local one is asked");
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: "), "which denies what it lists: 503");
-    ok(w.misses > 0, "it is looked at again");
+    ok(w.cluster->misses > 0, "it is looked at again");
     world_close(&w);
 }
 
@@ -739,7 +739,7 @@ static void schema_denied_by_a_peer(void)
     ok(has(conn(&w.peers[0], 0), SCHEMA), "a peer's schema");
     say(conn(&w.peers[0], 0), EMPTY_404);
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "which it says it has not: 503");
-    ok(w.suspects > 0, "it is looked at again");
+    ok(w.cluster->suspects > 0, "it is looked at again");
     world_close(&w);
 }
 

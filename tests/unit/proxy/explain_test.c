@@ -88,7 +88,7 @@ static void questions(void)
         is_str(err.text, refused[i].why, "and why");
     }
     buf_free(&out);
-    is_u64(w.misses + w.peer_misses + w.suspects, 0, "nothing is asked for");
+    is_u64(w.cluster->misses + w.cluster->peer_misses + w.cluster->suspects, 0, "nothing is asked for");
     is_u64(w.local.n_conns + w.peers[0].n_conns, 0, "and nothing sent");
     world_close(&w);
 }
@@ -230,7 +230,7 @@ static void hanging(void)
     struct buf out;
 
     world_init(&w, 1);
-    w.fails_over = true;
+    w.cluster->fails_over = true;
     world_start(&w);
     buf_init(&out, 1 << 16);
     for (size_t i = 0; i < 2 * ROWS(paths); i++) {
@@ -259,7 +259,7 @@ static void judges(void)
         struct err err;
 
         world_init(&w, peers);
-        w.fails_over = true;
+        w.cluster->fails_over = true;
         world_start(&w);
         buf_init(&out, 1 << 16);
         ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "with %zu peers", peers);
@@ -287,10 +287,10 @@ static void away(void)
     struct buf out;
 
     world_init(&w, 1);
-    w.opts.legacy_discovery = w.fails_over = w.local_has_jobs = true;
+    w.opts.legacy_discovery = w.cluster->fails_over = w.local_has_jobs = true;
     w.peers_without_jobs = 1;
     w.peer_host = "cp-b";
-    w.local_state = READINESS_UNREACHABLE;
+    w.cluster->local_state = READINESS_UNREACHABLE;
     world_start(&w);
     buf_init(&out, 1 << 16);
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -368,21 +368,21 @@ static void not_completed(void)
     w.opts.legacy_discovery = false;
     explains(&w, &q, "\"action\":\"local\"", "legacy-discovery: off");
     world_init(&w, 1);
-    w.fails_over = w.local_has_jobs = true;
-    w.local_state = READINESS_UNREACHABLE;
+    w.cluster->fails_over = w.local_has_jobs = true;
+    w.cluster->local_state = READINESS_UNREACHABLE;
     explains(&w, &q, "\"action\":\"local\"", "and while the local server is away");
     q.target = "/apis";
     world_init(&w, 1);
-    w.fails_over = w.local_has_jobs = true;
-    w.local_state = READINESS_UNREACHABLE;
+    w.cluster->fails_over = w.local_has_jobs = true;
+    w.cluster->local_state = READINESS_UNREACHABLE;
     explains(&w, &q, "and others 503, since legacy-discovery is off", "the merged document, and nothing else");
     q.target = "/apis/batch";
     world_init(&w, 1);
-    w.opts.legacy_discovery = w.unread_peers = true;
+    w.opts.legacy_discovery = w.cluster->unread_peers = true;
     explains(&w, &q, "\"action\":\"refuse\"", "legacy discovery while a peer has not been read");
     q.target = "/openapi/v3";
     world_init(&w, 1);
-    w.unread_peers = true;
+    w.cluster->unread_peers = true;
     explains(&w, &q, "\"action\":\"refuse\"", "and the index of schemas");
     world_init(&w, 1);
     w.schemas_pending = true;
@@ -425,9 +425,9 @@ static void waits_for_a_judge(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.opts.legacy_discovery = w.fails_over = true;
+    w.opts.legacy_discovery = w.cluster->fails_over = true;
     w.peer_host = "cp-b";
-    w.local_state = READINESS_UNREACHABLE;
+    w.cluster->local_state = READINESS_UNREACHABLE;
     world_start(&w);
     c = client(&w);
     say(c, "GET /apis/batch HTTP/1.1\r\nHost: k\r\n\r\n");
@@ -446,7 +446,7 @@ static void denied(void)
     struct err err;
 
     world_init(&w, 1);
-    w.peer_host = w.denies = "cp-b";
+    w.peer_host = w.cluster->denies = "cp-b";
     world_start(&w);
     buf_init(&out, 1 << 16);
     ok(explain_request(w.proxy, &q, &out, &err), "explained");

@@ -122,7 +122,7 @@ static void not_ready(size_t n_peers, bool fails_over)
     struct side *c;
 
     world_init(&w, n_peers);
-    w.fails_over = fails_over;
+    w.cluster->fails_over = fails_over;
     world_start(&w);
     c = client(&w);
     ask(c, "POST", "Content-Length: 3\r\n");
@@ -157,7 +157,7 @@ static void only_not_ready(void)
 
     for (unsigned turn = 0; turn < 8; turn++) {
         world_init(&w, 2);
-        w.fails_over = true;
+        w.cluster->fails_over = true;
         world_start(&w);
         shut_down(&w.peers[0]);
         c = client(&w);

@@ -31,7 +31,7 @@ static void local_and_peer(void)
     say(conn(&w.local, 0), OK_ANSWER);
     ok(has(c, "\r\n\r\n{}"), "and is answered");
     ok(!got(c, "X-Mvproxy-Served-By"), "nobody else is named");
-    is_u64(w.local_seen, 1, "and the local server is shown to answer");
+    is_u64(w.cluster->local_seen, 1, "and the local server is shown to answer");
     ask(c, "GET", JOBS, "");
     ok(has(conn(&w.peers[0], 0), "x-kubernetes-peer-proxied: true"), "an unknown one goes to the peer, marked");
     say(conn(&w.peers[0], 0), OK_ANSWER);
@@ -117,7 +117,7 @@ static void failing_first(size_t row)
         ok(got(c, "retryAfterSeconds") == failures[row].by_client, "%s: and in the Status", failures[row].name);
         is_u64(second->n_conns, 0, "%s: and not repeated", failures[row].name);
     }
-    ok(w.suspects > 0, "%s: the peer is looked at again", failures[row].name);
+    ok(w.cluster->suspects > 0, "%s: the peer is looked at again", failures[row].name);
     world_close(&w);
 }
 
@@ -200,11 +200,11 @@ static void what_answers_tell(void)
         say(conn(&w.peers[0], 0), rows[i].answer);
         ok(has(c, line), "a peer's %s is relayed", rows[i].status);
         world_settle(&w);
-        is_u64(w.peer_misses, rows[i].missed, "%s: it is looked at again, or not", rows[i].status);
-        is_u64(w.suspects, 0, "%s: but not as if it had denied what it has", rows[i].status);
-        is_u64(w.answered, !rows[i].missed, "%s: it is there, or not", rows[i].status);
-        is_u64(w.peer_seen, rows[i].status[0] < '5', "%s: it is shown to answer, or not", rows[i].status);
-        is_u64(w.local_seen, 0, "%s: the local server has nothing to do with it", rows[i].status);
+        is_u64(w.cluster->peer_misses, rows[i].missed, "%s: it is looked at again, or not", rows[i].status);
+        is_u64(w.cluster->suspects, 0, "%s: but not as if it had denied what it has", rows[i].status);
+        is_u64(w.cluster->answered, !rows[i].missed, "%s: it is there, or not", rows[i].status);
+        is_u64(w.cluster->peer_seen, rows[i].status[0] < '5', "%s: it is shown to answer, or not", rows[i].status);
+        is_u64(w.cluster->local_seen, 0, "%s: the local server has nothing to do with it", rows[i].status);
         world_close(&w);
     }
 }

@@ -27,7 +27,7 @@ static void start(struct world *w)
 {
     world_init(w, 1);
     w->opts.legacy_discovery = true;
-    w->fails_over = true;
+    w->cluster->fails_over = true;
     world_start(w);
 }
 
@@ -121,7 +121,7 @@ static void apiservice_deleted(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.opts.legacy_discovery = w.fails_over = w.local_has_jobs = true;
+    w.opts.legacy_discovery = w.cluster->fails_over = w.local_has_jobs = true;
     w.peers_without_jobs = 1;
     world_start(&w);
     c = client(&w);
@@ -211,7 +211,7 @@ static void peer_breaks_off(const char *begun, const char *answer, const char *w
     struct side *c;
 
     start(&w);
-    w.local_state = READINESS_STARTING;
+    w.cluster->local_state = READINESS_STARTING;
     c = client(&w);
     say(c, GET("/apis"));
     ok(has(conn(&w.peers[0], 0), "GET /apis "), "a peer is asked");
@@ -236,8 +236,8 @@ static void peer_is_named(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.opts.legacy_discovery = w.opts.access_log.rerouted = w.fails_over = true;
-    w.local_state = READINESS_STARTING;
+    w.opts.legacy_discovery = w.opts.access_log.rerouted = w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_STARTING;
     w.peer_host = "cp-b";
     world_start(&w);
     log_set_stream(log);
@@ -285,9 +285,9 @@ static void peer_lacks(void)
             if (fails == 2 && strncmp(rows[i].request, "HEAD", 4) == 0)
                 continue; /* its answer has no body that could say so */
             world_init(&w, 2);
-            w.opts.legacy_discovery = w.fails_over = w.local_has_jobs = true;
+            w.opts.legacy_discovery = w.cluster->fails_over = w.local_has_jobs = true;
             w.peers_without_jobs = rows[i].without;
-            w.local_state = fails ? READINESS_READY : READINESS_UNREACHABLE;
+            w.cluster->local_state = fails ? READINESS_READY : READINESS_UNREACHABLE;
             world_start(&w);
             c = client(&w);
             say(c, rows[i].request);
@@ -319,7 +319,7 @@ static void switched_off(void)
     struct side *c;
 
     world_init(&w, 1);
-    w.fails_over = w.local_has_jobs = true;
+    w.cluster->fails_over = w.local_has_jobs = true;
     world_start(&w);
     c = client(&w);
     (void)asked(&w, c, GET("/apis/batch/v1"));
@@ -339,7 +339,7 @@ static void before_peers_are_read(void)
         struct side *c;
 
         world_init(&w, 1);
-        w.opts.legacy_discovery = w.unread_peers = true;
+        w.opts.legacy_discovery = w.cluster->unread_peers = true;
         world_start(&w);
         c = client(&w);
         say(c, requests[i]);
@@ -456,8 +456,8 @@ static void switched_off_and_away(void)
         struct side *c;
 
         world_init(&w, 1);
-        w.fails_over = w.local_has_jobs = w.local.refuse = true;
-        w.local_state = READINESS_UNREACHABLE;
+        w.cluster->fails_over = w.local_has_jobs = w.local.refuse = true;
+        w.cluster->local_state = READINESS_UNREACHABLE;
         world_start(&w);
         c = client(&w);
         say(c, rows[i].request);
@@ -551,7 +551,7 @@ static void drifted_unread(void)
         struct side *c;
 
         world_init(&w, rows[i].n_peers);
-        w.opts.legacy_discovery = w.local_has_jobs = w.unread = true;
+        w.opts.legacy_discovery = w.local_has_jobs = w.cluster->unread_local = true;
         w.peers_pending = rows[i].pending;
         w.peers_without_jobs = rows[i].pending;
         world_start(&w);
@@ -578,7 +578,7 @@ static void asked_anew(void)
     struct side *c;
 
     start(&w);
-    w.local_state = READINESS_STARTING;
+    w.cluster->local_state = READINESS_STARTING;
     w.local_has_jobs = w.peers[0].refuse = true;
     world_know(&w);
     c = client(&w);

@@ -52,7 +52,7 @@ static const struct question {
 static void start(struct world *w, size_t n_peers)
 {
     world_init(w, n_peers);
-    w->opts.legacy_discovery = w->fails_over = true;
+    w->opts.legacy_discovery = w->cluster->fails_over = true;
     world_start(w);
 }
 
@@ -76,8 +76,8 @@ static void local_denies(const struct question *q, const char *denial)
     say(asked(&w.local), denial);
     ok(has(asked(&w.peers[0]), "\r\n\r\n"), "%.20s: a server that has not looked at it: the peer is asked", q->request);
     ok(!got(c, "HTTP/1.1"), "the client hears nothing yet");
-    is_u64(w.local_failures, 1, "the cluster hears of it");
-    is_int(w.local_state, READINESS_READY, "and not that it is away");
+    is_u64(w.cluster->local_failures, 1, "the cluster hears of it");
+    is_int(w.cluster->local_state, READINESS_READY, "and not that it is away");
     say(asked(&w.peers[0]), q->answer);
     ok(has(c, "HTTP/1.1 200 ") && has(c, q->want), "and the client gets what it asked for");
     is_u64(w.local.n_conns, 1, "the local server is asked once");
@@ -91,7 +91,7 @@ static void local_hangs(const struct question *q, bool alone)
     struct world w;
 
     world_init(&w, 1);
-    w.opts.legacy_discovery = w.fails_over = true;
+    w.opts.legacy_discovery = w.cluster->fails_over = true;
     w.peers_lapsed = alone;
     world_start(&w);
     c = client(&w);
@@ -105,7 +105,7 @@ static void local_hangs(const struct question *q, bool alone)
     is_u64(w.local.n_conns, 1 + alone, "given up once at most");
     say(who, q->answer);
     ok(has(c, "HTTP/1.1 ") && (alone || has(c, q->want)), "and the client gets its answer");
-    is_u64(w.suspects, 0, "nobody is blamed");
+    is_u64(w.cluster->suspects, 0, "nobody is blamed");
     world_close(&w);
 }
 
@@ -118,7 +118,7 @@ static void relayed(const struct question *q, const char *answer, bool fails_ove
     struct side *c;
 
     start(&w, 1);
-    w.fails_over = fails_over;
+    w.cluster->fails_over = fails_over;
     c = client(&w);
     say(c, q->request);
     say(asked(&w.local), answer);
@@ -128,7 +128,7 @@ static void relayed(const struct question *q, const char *answer, bool fails_ove
     ok((strstr(answer, "Retry-After: 1\r\n") != NULL) == got(c, "Retry-After: 1\r\n") &&
            (strstr(answer, "Flowschema") != NULL) == got(c, "Flowschema"),
        "and its fields");
-    is_u64(w.peers[0].n_conns + w.local_failures, 0, "and nobody else is asked");
+    is_u64(w.peers[0].n_conns + w.cluster->local_failures, 0, "and nobody else is asked");
     world_close(&w);
 }
 
@@ -165,8 +165,8 @@ static void peer_denies(const struct question *q, size_t n_peers)
     struct side *c;
 
     world_init(&w, n_peers);
-    w.opts.legacy_discovery = w.fails_over = true;
-    w.local_state = READINESS_STARTING;
+    w.opts.legacy_discovery = w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_STARTING;
     world_start(&w);
     c = client(&w);
     say(c, q->request);
@@ -176,7 +176,7 @@ static void peer_denies(const struct question *q, size_t n_peers)
     say(asked(first), AWAY);
     ok(has(asked(next), "\r\n\r\n") && !got(c, "HTTP/1.1"), "%.20s: a peer stops: the next of %zu", q->request,
        n_peers);
-    is_u64(w.suspects, 1, "who stops is looked at");
+    is_u64(w.cluster->suspects, 1, "who stops is looked at");
     say(conn(next, 0), q->answer);
     ok(has(c, "HTTP/1.1 200 ") && has(c, q->want), "and the client gets what it asked for");
     world_close(&w);

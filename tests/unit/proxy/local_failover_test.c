@@ -22,8 +22,8 @@
 static void start(struct world *w, size_t n_peers, enum readiness_state state)
 {
     world_init(w, n_peers);
-    w->fails_over = w->opts.legacy_discovery = true;
-    w->local_state = state;
+    w->cluster->fails_over = w->opts.legacy_discovery = true;
+    w->cluster->local_state = state;
     world_start(w);
 }
 
@@ -47,7 +47,7 @@ static void unreachable(const char *request, const char *body)
     ok(got(&w.peers[0].conns[0], "X-Mvproxy-If-Ready: true\r\n"), "and only if its server is ready");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "answered by the peer");
-    is_u64(w.local_failures, 1, "the cluster hears of it");
+    is_u64(w.cluster->local_failures, 1, "the cluster hears of it");
     is_u64((uint64_t)world_metric(&w, METRIC, "failed"), 1, "counted");
     buf_reset(&w.peers[0].conns[0].got);
     say(c, request);
@@ -68,12 +68,12 @@ static void starting(void)
     ok(has(conn(&w.peers[0], 0), "GET "), "a server that starts is not asked");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 "), "the peer answers");
-    w.local_state = READINESS_READY;
+    w.cluster->local_state = READINESS_READY;
     say(c, "GET " PODS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w.local, 0), "/x "), "ready again: at once");
     say(conn(&w.local, 0), OK_ANSWER);
     world_settle(&w);
-    w.local_state = READINESS_STARTING;
+    w.cluster->local_state = READINESS_STARTING;
     say(c, "GET /readyz HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w.local, 0), "/readyz"), "what is no resource is the local server's to answer");
     say(conn(&w.local, 0), "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n");
@@ -132,8 +132,8 @@ static void lapsed_and_back(void)
     struct side *c;
 
     world_init(&w, 2);
-    w.fails_over = true;
-    w.local_state = READINESS_UNREACHABLE;
+    w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_UNREACHABLE;
     w.peers_lapsed = 1;
     world_start(&w);
     shut_down(&w.local);
@@ -198,8 +198,8 @@ static void stopping(const char *answer, const char *request, const char *body)
     say(conn(&w.local, 0), answer);
     ok(has(conn(&w.peers[0], 0), body), "it has not looked at it: the peer gets it, body and all");
     ok(!got(c, "HTTP/1.1"), "the client hears nothing yet");
-    is_u64(w.local_failures, 1, "the cluster hears of it");
-    is_int(w.local_state, READINESS_READY, "and not that it is away");
+    is_u64(w.cluster->local_failures, 1, "the cluster hears of it");
+    is_int(w.cluster->local_state, READINESS_READY, "and not that it is away");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "answered by the peer");
     world_close(&w);
@@ -246,7 +246,7 @@ static void peers_stopping(bool all)
         ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: "), "nobody is left: 503, to be sent again");
     else
         ok(has(c, "HTTP/1.1 200 "), "which answers");
-    ok(w.suspects > 0, "who stops is looked at");
+    ok(w.cluster->suspects > 0, "who stops is looked at");
     world_close(&w);
 }
 
@@ -322,8 +322,8 @@ static void sent_on(void)
     world_init(&w, 1);
     w.front_tls = server_ctx(false);
     w.client_tls = client_ctx("front-proxy-client", false);
-    w.fails_over = true;
-    w.local_state = READINESS_STARTING;
+    w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_STARTING;
     w.opts.username_headers = (const char *const[]){"X-Remote-User", NULL};
     w.opts.can_assert = true;
     world_start(&w);
@@ -358,7 +358,7 @@ static void sent_on_in_doubt(const char *method, bool again)
     world_init(&w, 1);
     w.front_tls = server_ctx(false);
     w.client_tls = client_ctx("front-proxy-client", false);
-    w.fails_over = true;
+    w.cluster->fails_over = true;
     world_start(&w);
     c = client(&w);
     (void)snprintf(request, sizeof(request), "%s " PODS " HTTP/1.1\r\n" MARKED "Content-Length: 0\r\n\r\n", method);
@@ -452,7 +452,7 @@ static void watch_stays(void)
     (void)has(conn(&w.peers[0], 0), "watch=true");
     say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
     ok(has(c, "one"), "a watch by the peer");
-    w.local_state = READINESS_READY;
+    w.cluster->local_state = READINESS_READY;
     say(conn(&w.peers[0], 0), "3\r\ntwo\r\n");
     ok(has(c, "two"), "stays there when the local server is back");
     say(conn(&w.peers[0], 0), "0\r\n\r\n");
@@ -518,7 +518,7 @@ static void judged_anew(void)
     (void)has(conn(&w.peers[0], 0), "GET /apis");
     say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     ok(has(c, "HTTP/1.1 200 "), "a peer lets somebody read");
-    w.local_state = READINESS_READY;
+    w.cluster->local_state = READINESS_READY;
     c = client(&w);
     say(c, APIS);
     ok(until(&w, w.local.n_conns > 0 || got(c, "HTTP/1.1 ")) && w.local.n_conns > 0, "the local server is asked again");
@@ -586,7 +586,7 @@ static void discovery(unsigned status)
     if (status == 200) {
         say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}");
         ok(has(c, "HTTP/1.1 200 ") && has(c, "\"jobs\""), "allowed there: ours is served");
-        is_str(w.seen_etag, "", "its tag says nothing about the local server");
+        is_str(w.cluster->seen_etag, "", "its tag says nothing about the local server");
     } else {
         say(conn(&w.peers[0], 0), "HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nnope");
         ok(has(c, "HTTP/1.1 403 Forbidden") && has(c, "nope") && got(c, "X-Mvproxy-Served-By: apiserver-b"),
@@ -719,7 +719,7 @@ static void program_breaks_off(void)
     struct side *c;
 
     world_init(&w, 2);
-    w.fails_over = w.local_has_jobs = true;
+    w.cluster->fails_over = w.local_has_jobs = true;
     world_start(&w);
     for (size_t i = 0; i < 8; i++) {
         c = client(&w);
@@ -730,7 +730,7 @@ static void program_breaks_off(void)
     }
     is_u64(w.local.n_conns, 8, "it is not asked again");
     is_u64(w.peers[0].n_conns + w.peers[1].n_conns, 0, "and nobody else");
-    is_u64(w.local_failures, 0, "the local server is not taken for lost");
+    is_u64(w.cluster->local_failures, 0, "the local server is not taken for lost");
     world_close(&w);
 }
 

@@ -21,8 +21,8 @@
 static void start(struct world *w, size_t n_peers, enum readiness_state state)
 {
     world_init(w, n_peers);
-    w->fails_over = w->opts.legacy_discovery = w->local_loading = true;
-    w->local_state = state;
+    w->cluster->fails_over = w->opts.legacy_discovery = w->cluster->local_loading = true;
+    w->cluster->local_state = state;
     world_start(w);
 }
 
@@ -76,8 +76,8 @@ static void premature_for_peer(void)
     world_init(&w, 1);
     w.front_tls = server_ctx(false);
     w.client_tls = client_ctx("front-proxy-client", false);
-    w.fails_over = w.local_loading = true;
-    w.local_state = READINESS_STARTING;
+    w.cluster->fails_over = w.cluster->local_loading = true;
+    w.cluster->local_state = READINESS_STARTING;
     world_start(&w);
     c = client(&w);
     say(c, "POST " PODS " HTTP/1.1\r\n" MARKED "Content-Length: 3\r\n\r\nabc");
@@ -97,7 +97,7 @@ static void premature_peer(const char *request, const char *answer, bool held)
     struct world w;
 
     world_init(&w, 1);
-    w.fails_over = w.peer_loading = true;
+    w.cluster->fails_over = w.cluster->peer_loading = true;
     world_start(&w);
     denies(&w, &w.peers[0], request, answer, held);
 }
@@ -109,7 +109,7 @@ static void premature_peer_and_others(void)
     bool zero;
 
     world_init(&w, 2);
-    w.fails_over = w.peer_loading = true;
+    w.cluster->fails_over = w.cluster->peer_loading = true;
     world_start(&w);
     c = client(&w);
     say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc");
@@ -120,7 +120,7 @@ static void premature_peer_and_others(void)
     say(first, FORBIDDEN);
     ok(has(conn(&w.peers[zero ? 1 : 0], 0), "abc") && !got(c, "HTTP/1.1"),
        "it does not know yet who may: the other one");
-    w.peer_loading = false;
+    w.cluster->peer_loading = false;
     say(conn(&w.peers[zero ? 1 : 0], 0), FORBIDDEN);
     ok(has(c, "HTTP/1.1 403 "), "what that denies is denied");
     world_close(&w);
@@ -134,7 +134,8 @@ static void denied_by_aggregated(const char *target)
     struct side *c;
 
     world_init(&w, 0);
-    w.fails_over = w.local_has_jobs = w.jobs_aggregated = w.local_loading = w.opts.legacy_discovery = true;
+    w.cluster->fails_over = w.local_has_jobs = w.jobs_aggregated = w.cluster->local_loading = w.opts.legacy_discovery =
+        true;
     world_start(&w);
     c = client(&w);
     (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", target);
@@ -152,7 +153,7 @@ static void denied_by_who_is_not_known(const char *target, bool held)
     struct world w;
 
     world_init(&w, 0);
-    w.forbidden = w.fails_over = w.local_loading = w.opts.legacy_discovery = true;
+    w.forbidden = w.cluster->fails_over = w.cluster->local_loading = w.opts.legacy_discovery = true;
     world_start(&w);
     (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", target);
     denies(&w, &w.local, request, FORBIDDEN, held);

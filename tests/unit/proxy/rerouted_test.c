@@ -84,7 +84,7 @@ static void nothing_to_refresh(void)
     struct side *c;
 
     open_with(&w, "front-proxy-client");
-    w.no_refresh = true;
+    w.cluster->no_refresh = true;
     c = client(&w);
     say(c, "GET " JOBS MARKED "\r\n");
     ok(has(c, "HTTP/1.1 503 "), "nothing to look at: 503 at once");
@@ -111,7 +111,7 @@ static void denied_here(bool unread, unsigned token)
     ok(has(conn(&w.local, 0), JOBS), "believed to be served here");
     say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno");
     ok(until(&w, world_waiting(&w)), "denied: looks again");
-    w.unread = unread;
+    w.cluster->unread_local = unread;
     w.local_has_jobs = unread;
     world_know(&w);
     world_refreshed(&w);
@@ -213,7 +213,7 @@ static void given_up(void)
     world_init(&w, 1);
     w.front_tls = server_ctx(false);
     w.client_tls = client_ctx("front-proxy-client", false);
-    w.local_has_jobs = w.fails_over = true;
+    w.local_has_jobs = w.cluster->fails_over = true;
     world_start(&w);
     asks = client(&w);
     waits = client(&w);

@@ -16,8 +16,8 @@
 #include "front/front.h"
 #include "proxy/explain.h"
 #include "proxy/proxy.h"
+#include "sim/plane_cluster.h"
 #include "sim/plane_main.h"
-#include "sim/plane_world.h"
 
 enum {
     STORIES = 30000,

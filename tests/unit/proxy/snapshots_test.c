@@ -23,7 +23,7 @@ static void change(struct world *w)
 {
     static const char *const indexes[] = {INDEX("1"), INDEX("22")};
 
-    w->local_schemas = indexes[w->generation % 2];
+    w->local_schemas = indexes[w->cluster->generation % 2];
     world_know(w);
 }
 
@@ -109,7 +109,7 @@ static void goes_when_local_answers_at_last(void)
     w.opts.max_outdated_bytes = 1;
     w.schemas_quota = &quota;
     w.local_schemas = INDEX("1");
-    w.fails_over = true;
+    w.cluster->fails_over = true;
     world_start(&w);
     c = ask(&w, GET("/apis", "Authorization: Bearer t\r\nAccept: " V2 "\r\n"));
     ok(has(conn(&w.local, 0), "\r\n\r\n"), "the local server is asked whether the client may");
@@ -262,7 +262,7 @@ static void denied_by_local(bool over)
     world_init(&w, 1);
     w.opts.max_outdated_bytes = over ? 1 : 0;
     w.peers_without_jobs = 1;
-    w.no_refresh = true;
+    w.cluster->no_refresh = true;
     world_start(&w);
     c = ask(&w, GET(JOBS, ""));
     s = conn(&w.local, 0);
@@ -359,8 +359,8 @@ static void init_without_jobs(struct world *w, size_t n_peers, bool over)
     world_init(w, n_peers);
     w->opts.max_outdated_bytes = over ? 1 : 0;
     w->peers_without_jobs = n_peers;
-    w->fails_over = w->local.refuse = true;
-    w->local_state = READINESS_UNREACHABLE;
+    w->cluster->fails_over = w->local.refuse = true;
+    w->cluster->local_state = READINESS_UNREACHABLE;
 }
 
 /* Who has no address any more has not said that it has no such thing, and can no longer be asked. */
@@ -467,7 +467,7 @@ static void those_who_are_decided_anew(void)
     world_init(&w, 1);
     w.opts.max_outdated_bytes = 1;
     w.peers_without_jobs = 1;
-    w.no_refresh = true;
+    w.cluster->no_refresh = true;
     w.local_schemas = INDEX("1");
     world_start(&w);
     for (size_t i = 0; i < REQUESTS; i++) {

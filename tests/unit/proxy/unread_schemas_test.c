@@ -58,7 +58,7 @@ static void about_to_be_read(void)
     refused(&w, c, GET("/openapi/v3"), "there is no index without what comes any moment");
     world_close(&w);
     world_init(&w, 1);
-    w.unread_leases = w.unread_peers = true;
+    w.unread_leases = w.cluster->unread_peers = true;
     c = start(&w);
     refused(&w, c, GET("/openapi/v3"), "nor before it is known who there is");
     world_close(&w);
@@ -85,8 +85,8 @@ static void of_who_lists_it(void)
     ok(has(conn(&w.peers[0], 0), "GET " JOBS_SCHEMA "?hash=B1"), "a schema is asked of who lists the version");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "\r\n\r\nok"), "who has it");
-    w.local_state = READINESS_UNREACHABLE;
-    w.fails_over = true;
+    w.cluster->local_state = READINESS_UNREACHABLE;
+    w.cluster->fails_over = true;
     buf_reset(&conn(&w.peers[0], 0)->got);
     say(c, GET(JOBS_SCHEMA));
     ok(has(conn(&w.peers[0], 0), "GET " JOBS_SCHEMA), "also while the local server is away");

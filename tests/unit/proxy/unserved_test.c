@@ -18,9 +18,9 @@
 static void begin(struct world *w)
 {
     world_init(w, 2);
-    w->fails_over = true;
+    w->cluster->fails_over = true;
     w->peers_without_jobs = 2;
-    w->local_state = READINESS_UNREACHABLE;
+    w->cluster->local_state = READINESS_UNREACHABLE;
 }
 
 static struct side *start(struct world *w)
@@ -71,8 +71,8 @@ static void row(const struct row *r)
     ok(has(c, r->text), "%s", r->what);
     ok(!got(c, "X-Mvproxy-Unserved") && !got(c, "X-Mvproxy-Hop"), "what we told each other is not the client's");
     is_u64(w.peers[0].n_conns + w.peers[1].n_conns, r->answers[1] == NULL ? 1 : 2, "so many were asked");
-    is_u64(w.suspects, 0, "and are not suspected");
-    is_u64(w.peer_misses, r->misses, "but read again, lest they have it meanwhile");
+    is_u64(w.cluster->suspects, 0, "and are not suspected");
+    is_u64(w.cluster->peer_misses, r->misses, "but read again, lest they have it meanwhile");
     is_double(world_metric(&w, "apiserver_rerouted_request_total", NULL), 0, "no label has a name that may be any");
     world_close(&w);
 }

@@ -136,7 +136,7 @@ static void body_after_the_head(void)
         struct side *c, *s;
 
         world_init(&w, 1);
-        w.fails_over = true;
+        w.cluster->fails_over = true;
         world_start(&w);
         c = client(&w);
         say(c, "GET " JOBS "?watch=1 HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\n");

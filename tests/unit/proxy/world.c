@@ -3,10 +3,10 @@
 
 #include "back/back.h"
 #include "base/metric.h"
-#include "cluster/cluster.h"
 #include "front/front.h"
-#include "kube/disco_parse.h"
+#include "kube/disco.h"
 #include "kube/schema_index.h"
+#include "lib/disco_text.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/tls_ctx.h"
@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define LIST_HEAD                                                                                                      \
-    "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":["
 #define PODS_GROUP                                                                                                     \
     "{\"metadata\":{},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"pods\",\"responseKind\":{"      \
     "\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"scope\":\"Namespaced\",\"singularResource\":\"pod\","       \
@@ -29,228 +27,39 @@
     "\"watch\",\"create\",\"update\",\"patch\",\"delete\"],\"subresources\":[{"                                        \
     "\"subresource\":\"status\",\"verbs\":[\"get\",\"create\"]},{\"subresource\":\"proxy\",\"verbs\":[\"get\"]},{"     \
     "\"subresource\":\"exec\",\"verbs\":[\"get\"]}]}]}]}"
-#define NO_GROUPS LIST_HEAD "]}"
 
 const char *world_document(void)
 {
-    return LIST_HEAD JOBS_GROUP("\"list\",") "]}";
+    return DISCO_TEXT(JOBS_GROUP("\"list\","));
 }
 
-/* ---- cluster/cluster.h, as the test wants it ---- */
-
-struct cluster_waiter {
-    void (*done)(void *arg);
-    void *arg;
-};
-
-struct cluster {
-    struct world *w;
-    struct served *served;
-    struct cluster_waiter waiter;
-};
-
-struct served *cluster_served(struct cluster *c)
-{
-    return c->served;
-}
-
-struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg)
-{
-    c->w->misses++;
-    if (c->w->no_refresh || done == NULL)
-        return NULL;
-    if (c->waiter.done != NULL)
-        tap_bail("one waiter is enough for these tests");
-    c->waiter = (struct cluster_waiter){done, arg};
-    return &c->waiter;
-}
-
-struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg)
-{
-    c->w->wanted_protobuf++;
-    if (c->w->no_protobuf)
-        return NULL;
-    if (c->waiter.done != NULL)
-        tap_bail("one waiter is enough for these tests");
-    c->waiter = (struct cluster_waiter){done, arg};
-    return &c->waiter;
-}
-
-void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *waiter)
-{
-    (void)waiter;
-    c->waiter.done = NULL;
-}
-
-bool cluster_local_unread(const struct cluster *c)
-{
-    return c->w->unread;
-}
-
-void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr *gvr)
-{
-    (void)c;
-    (void)server;
-    (void)gvr;
-}
-
-bool cluster_disbelieved_lately(const struct cluster *c, const char *server, const struct gvr *gvr, uint64_t *ago_ms)
-{
-    (void)gvr;
-    *ago_ms = 12000;
-    return c->w->denies != NULL && strcmp(c->w->denies, server) == 0;
-}
-
-void cluster_local_suspect(struct cluster *c)
-{
-    c->w->misses++;
-}
-
-void cluster_peer_missed(struct cluster *c, const char *peer_id)
-{
-    (void)peer_id;
-    c->w->peer_misses++;
-}
-
-void cluster_peer_suspect(struct cluster *c, const char *peer_id)
-{
-    (void)peer_id;
-    c->w->suspects++;
-}
-
-void cluster_local_etag_seen(struct cluster *c, struct slice etag)
-{
-    (void)snprintf(c->w->seen_etag, sizeof(c->w->seen_etag), "%.*s", (int)etag.n, etag.n > 0 ? etag.p : "");
-}
-
-bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
-{
-    (void)snprintf(reason, n, "as the test wants it");
-    return !c->w->unread_peers;
-}
-
-const struct user_headers *cluster_front_named(const struct cluster *c)
-{
-    static const struct user_headers none = {0};
-
-    (void)c;
-    return &none;
-}
-
-bool cluster_fails_over(const struct cluster *c)
-{
-    return c->w->fails_over;
-}
-
-enum readiness_state cluster_local_state(const struct cluster *c)
-{
-    return c->w->local_state;
-}
-
-bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms)
-{
-    (void)sent_ms;
-    return c->w->local_loading;
-}
-
-enum api_word cluster_local_word(const struct cluster *c, uint64_t sent_ms)
-{
-    (void)sent_ms;
-    return c->w->local_word;
-}
-
-bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms)
-{
-    (void)peer_id;
-    (void)sent_ms;
-    return c->w->peer_loading;
-}
-
-void cluster_local_failed(struct cluster *c, bool unreachable)
-{
-    c->w->local_failures++;
-    if (unreachable && c->w->fails_over)
-        c->w->local_state = READINESS_UNREACHABLE;
-}
-
-void cluster_peer_answered(struct cluster *c, const char *peer_id)
-{
-    (void)peer_id;
-    c->w->answered++;
-}
-
-void cluster_server_answered(struct cluster *c, const char *peer_id, uint64_t sent_ms)
-{
-    (void)sent_ms;
-    if (peer_id == NULL)
-        c->w->local_seen++;
-    else
-        c->w->peer_seen++;
-}
+/* ---- what the cluster knows ---- */
 
 bool world_waiting(const struct world *w)
 {
-    return w->cluster->waiter.done != NULL;
+    return w->cluster->waiters.count > 0;
 }
 
 void world_refreshed(struct world *w)
 {
-    struct cluster_waiter waiter = w->cluster->waiter;
-
-    w->cluster->waiter.done = NULL;
-    waiter.done(waiter.arg);
-}
-
-static struct disco_doc *parse(const char *text)
-{
-    struct err err = {""};
-    struct disco_doc *d = disco_parse(slice_str(text), &err);
-
-    if (d == NULL)
-        tap_bail("test document: %s", err.text);
-    return d;
-}
-
-static struct disco *make_disco(const char *text)
-{
-    struct disco_doc *core = parse(LIST_HEAD PODS_GROUP "]}");
-    struct disco_doc *apis = parse(text);
-    struct disco *d = disco_new(core, apis);
-
-    disco_doc_unref(core);
-    disco_doc_unref(apis);
-    if (d == NULL)
-        tap_bail("no memory");
-    return d;
-}
-
-static struct schema_index *schemas(const struct world *w, const char *text)
-{
-    struct schema_reader *r = text == NULL ? NULL : schema_reader_new(slice_str(text), w->schemas_quota);
-    struct schema_index *x = NULL;
-
-    while (r != NULL && schema_reader_step(r, &x) == STEP_MORE)
-        continue;
-    schema_reader_free(r);
-    if (text != NULL && x == NULL)
-        tap_bail("test index");
-    return x;
+    if (w->cluster->waiters.count != 1)
+        tap_bail("%zu wait, and these tests are for one", w->cluster->waiters.count);
+    fake_cluster_refreshed(w->cluster);
 }
 
 void world_know(struct world *w)
 {
     static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
-    struct disco *local = make_disco(w->local_has_jobs ? world_document() : NO_GROUPS);
-    struct disco *other = make_disco(world_document()), *lacking = make_disco(NO_GROUPS);
-    struct disco *listless = make_disco(LIST_HEAD JOBS_GROUP("") "]}");
+    static const char all[] = JOBS_GROUP("\"list\",");
+    struct disco *local = disco_of_items(PODS_GROUP, w->local_has_jobs ? all : "");
+    struct disco *other = disco_of_items(PODS_GROUP, all), *lacking = disco_of_items(PODS_GROUP, "");
+    struct disco *listless = disco_of_items(PODS_GROUP, JOBS_GROUP(""));
     bool by_peers = w->peers_without_jobs < w->n_peers;
-    struct schema_index *others = schemas(w, w->peer_schemas), *before = schemas(w, w->last_schemas);
+    struct schema_index *others = fake_cluster_schemas(w->peer_schemas, w->schemas_quota),
+                        *before = fake_cluster_schemas(w->last_schemas, w->schemas_quota);
     struct served_gv jobs = {SLICE_LIT("batch"), SLICE_LIT("v1")};
     struct served_peer peers[WORLD_PEERS];
-    struct served_document merged[SERVED_SHAPES] = {{.body = SLICE_NONE}};
-    char *storage[SERVED_SHAPES * 3] = {NULL};
     struct served_input in = {.peers_enabled = true,
-                              .generation = ++w->generation,
                               .leases_synced = !w->unread_leases,
                               .local_id = "apiserver-a",
                               .local = w->forbidden ? NULL : local,
@@ -259,7 +68,7 @@ void world_know(struct world *w)
                               .behind = w->behind,
                               .local_refused = w->forbidden,
                               .local_etag = {SLICE_LIT("\"L\""), SLICE_LIT("\"L\"")},
-                              .local_schemas = schemas(w, w->local_schemas),
+                              .local_schemas = fake_cluster_schemas(w->local_schemas, w->schemas_quota),
                               .local_release = w->local_release,
                               .peers = peers,
                               .n_peers = w->n_peers,
@@ -284,18 +93,12 @@ void world_know(struct world *w)
                                         .schemas_pending = w->schemas_pending,
                                         .release = w->peer_release,
                                         .origin = w->peers[i].origin};
-    for (size_t i = 0; i < (w->has_protobuf ? SERVED_SHAPES : SERVED_JSON_SHAPES); i++) {
-        bool json = i < SERVED_JSON_SHAPES;
-
-        storage[i] = mem_strdup(!json ? WORLD_PROTOBUF : w->document != NULL ? w->document : world_document());
-        merged[i] = (struct served_document){
-            .body = slice_str(storage[i]), .long_indented = json && w->document_is_long, .etag = SLICE_LIT(WORLD_ETAG)};
-    }
-    in.documents[SERVED_APIS] = served_documents_new(merged, storage, disco_apis(by_peers ? other : local));
+    in.documents[SERVED_APIS] =
+        fake_cluster_documents(w->document != NULL ? w->document : world_document(), w->document_is_long,
+                               w->has_protobuf ? WORLD_PROTOBUF : NULL, disco_apis(by_peers ? other : local));
     in.documents[SERVED_CORE] = served_documents_ref(in.documents[SERVED_APIS]);
-    if (w->cluster->served != NULL)
-        served_unref(w->cluster->served);
-    w->cluster->served = served_new(&in);
+    if (!fake_cluster_know(w->cluster, &in))
+        tap_bail("no memory");
     served_documents_unref(in.documents[SERVED_APIS]);
     served_documents_unref(in.documents[SERVED_CORE]);
     disco_unref(local);
@@ -305,8 +108,6 @@ void world_know(struct world *w)
     schema_index_unref(in.local_schemas);
     schema_index_unref(others);
     schema_index_unref(before);
-    if (w->cluster->served == NULL)
-        tap_bail("no memory");
 }
 
 /* ---- the test's ends of connections ---- */
@@ -502,8 +303,7 @@ void world_init_tls(struct world *w, size_t n_peers, struct tls_ctx *server, str
     start_server(w, &w->local, "local");
     for (size_t i = 0; i < n_peers; i++)
         start_server(w, &w->peers[i], names[i]);
-    w->cluster = must_zalloc(sizeof(*w->cluster));
-    w->cluster->w = w;
+    w->cluster = fake_cluster_new();
     w->opts = (struct proxy_opts){.local = w->local.origin, .discovery_authz_ttl_ms = 60000};
 }
 
@@ -556,8 +356,8 @@ void world_close(struct world *w)
     front_free(w->front);
     is_u64(proxy_long_running(w->proxy), 0, "no long-running request is left");
     proxy_free(w->proxy);
-    ok(w->cluster->waiter.done == NULL, "nobody waits");
-    served_unref(w->cluster->served);
+    ok(!world_waiting(w), "nobody waits");
+    fake_cluster_forget(w->cluster);
     end_server(&w->local);
     for (size_t i = 0; i < w->n_peers; i++)
         end_server(&w->peers[i]);
@@ -568,7 +368,7 @@ void world_close(struct world *w)
             tls_ctx_unref(contexts[i]);
     loop_free(w->loop);
     metrics_free(w->metrics);
-    mem_free(w->cluster);
+    fake_cluster_free(w->cluster);
 }
 
 void world_settle(struct world *w)

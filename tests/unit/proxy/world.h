@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A whole data plane in one loop: clients, front, proxy, back, and servers that say exactly what the test tells them
- * to. Plain text on loopback. What the proxy knows of the cluster is what the test says: world.c stands in for
- * cluster/cluster.c.
+ * to. Plain text on loopback. What the proxy knows of the cluster is what the test says (sim/fake_cluster.h).
  */
 #ifndef MVPROXY_TESTS_UNIT_PROXY_WORLD_H
 #define MVPROXY_TESTS_UNIT_PROXY_WORLD_H
 
 #include "base/buf.h"
-#include "cluster/readiness.h"
 #include "lib/tap.h"
 #include "net/stream.h"
 #include "proxy/proxy.h"
+#include "sim/fake_cluster.h"
 
 enum { WORLD_PEERS = 3, WORLD_CONNS = 160, WORLD_BYTES = 32 << 20 };
 
@@ -41,15 +40,13 @@ struct world {
     struct back *back;
     struct front *front;
     struct proxy *proxy;
-    struct cluster *cluster;
+    struct cluster *cluster;                /* what it says, and was told */
     struct proxy_opts opts;                 /* may be changed before world_start() */
     struct tls_ctx *front_tls, *client_tls; /* NULL: plain text; may be set before world_start(), ours then */
     struct tls_ctx *server_tls, *back_tls;  /* of world_init_tls() */
     struct server local, peers[WORLD_PEERS];
     size_t n_peers;
     bool forbidden;            /* the local server does not let us read its discovery */
-    const char *denies;        /* host name of a server that answered 404 for what it lists, 12 s ago; NULL: none */
-    bool unread;               /* its discovery could not be read the last time */
     bool local_has_jobs;       /* the local server serves batch/v1 jobs, too */
     size_t peers_without_jobs; /* of the peers so many, from the first; the others serve batch/v1 jobs */
     size_t without_list;       /* this peer, from 1, serves batch/v1 jobs without the verb; 0: all have it */
@@ -58,9 +55,7 @@ struct world {
     bool peers_pending;        /* they are there, and have not said what they serve */
     bool jobs_excluded;        /* what the proxy knows: batch/v1 is a custom resource or an aggregated API */
     bool jobs_aggregated;      /* an aggregated API, to be precise */
-    bool no_refresh;           /* there is nothing to be refreshed */
-    bool unread_peers;         /* cluster_peers_synced() is not true yet */
-    bool unread_leases;        /* nor is it known who there is */
+    bool unread_leases;        /* it is not known who there is */
     bool short_of_memory;      /* the test's own parts may fail, too */
     const char *document;      /* the merged one; NULL: world_document() */
     bool document_is_long;     /* when it is laid out */
@@ -73,15 +68,6 @@ struct world {
     const char *peer_host;                    /* of each peer; NULL: its ID */
     uint64_t local_release, peer_release;     /* of Kubernetes, each peer's; 0: not known */
     bool has_protobuf;                        /* the merged documents are there in protobuf form */
-    bool no_protobuf;                         /* and never will be */
-    bool fails_over;                          /* local-failover is on */
-    enum readiness_state local_state;
-    bool local_loading, peer_loading;
-    enum api_word local_word; /* what peers are told of the local server */
-    uint64_t generation;      /* of snapshots */
-    unsigned local_failures;
-    unsigned misses, peer_misses, suspects, answered, local_seen, peer_seen, wanted_protobuf;
-    char seen_etag[64];
     struct side clients[WORLD_CONNS];
     size_t n_clients;
 };
@@ -89,7 +75,7 @@ struct world {
 #define JOBS "/apis/batch/v1/namespaces/d/jobs"
 #define PODS "/api/v1/namespaces/d/pods"
 /* Of the merged documents; the local server's own is "L". */
-#define WORLD_ETAG "\"M\""
+#define WORLD_ETAG FAKE_CLUSTER_ETAG
 #define WORLD_PROTOBUF "(merged, in protobuf)"
 const char *world_document(void);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the data plane (plane.h) knows of the cluster: stands in for src/cluster. There are two servers, the local one
- * with pods, and a peer that has the jobs of batch/v1 as well.
+ * What the data plane (plane.h) knows of the cluster, by way of fake_cluster.h: there are two servers, the local one
+ * with pods, and a peer that has the jobs of batch/v1 as well. A refresh ends when the loop gets to it.
  */
-#ifndef MVPROXY_TESTS_SIM_PLANE_WORLD_H
-#define MVPROXY_TESTS_SIM_PLANE_WORLD_H
+#ifndef MVPROXY_TESTS_SIM_PLANE_CLUSTER_H
+#define MVPROXY_TESTS_SIM_PLANE_CLUSTER_H
 
 #include "cluster/readiness.h"
 #include "sim/plane.h"
@@ -36,10 +36,8 @@ struct plane_local {
 };
 void plane_local(struct plane *p, const struct plane_local *l);
 
-/* For plane.c, in this order. The snapshot goes before the origins, the rest when the loop has come to rest. */
-void plane_world_open(struct plane *p);
-bool plane_world_is_waited_for(const struct plane *p);
-void plane_world_forget(struct plane *p);
-void plane_world_close(struct plane *p);
+/* For plane.c: p->cluster, until that is free. */
+void plane_cluster_open(struct plane *p);
+void plane_cluster_close(struct plane *p);
 
 #endif
