@@ -7,13 +7,24 @@
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
 
-struct disco_doc *disco_doc_of_text(const char *text)
+struct disco_doc *disco_doc_of(struct slice text)
 {
     struct err err = {""};
-    struct disco_doc *d = disco_parse(slice_str(text), &err);
+    struct disco_doc *d = disco_parse(text, &err);
 
     if (d == NULL)
         tap_bail("test document: %s", err.text);
+    return d;
+}
+
+struct disco *disco_of_docs(struct disco_doc *core, struct disco_doc *apis)
+{
+    struct disco *d = disco_new(core, apis);
+
+    disco_doc_unref(core);
+    disco_doc_unref(apis);
+    if (d == NULL)
+        tap_bail("no memory");
     return d;
 }
 
@@ -24,19 +35,12 @@ static struct disco_doc *of_items(const char *items)
 
     if (asprintf(&text, DISCO_TEXT("%s"), items) < 0)
         tap_bail("no memory");
-    d = disco_doc_of_text(text);
+    d = disco_doc_of(slice_str(text));
     free(text);
     return d;
 }
 
 struct disco *disco_of_items(const char *core, const char *apis)
 {
-    struct disco_doc *c = of_items(core), *a = of_items(apis);
-    struct disco *d = disco_new(c, a);
-
-    disco_doc_unref(c);
-    disco_doc_unref(a);
-    if (d == NULL)
-        tap_bail("no memory");
-    return d;
+    return disco_of_docs(of_items(core), of_items(apis));
 }

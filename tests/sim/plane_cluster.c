@@ -21,8 +21,8 @@ static struct served_documents *merged_apis;
 
 void plane_prepare(void)
 {
-    struct disco_doc *core = disco_doc_of_text(DISCO_TEXT(RESOURCE("", "pods")));
-    struct disco_doc *nothing = disco_doc_of_text(DISCO_TEXT("")), *apis = disco_doc_of_text(MERGED);
+    struct disco_doc *core = disco_doc_of(SLICE_LIT(DISCO_TEXT(RESOURCE("", "pods"))));
+    struct disco_doc *nothing = disco_doc_of(SLICE_LIT(DISCO_TEXT(""))), *apis = disco_doc_of(SLICE_LIT(MERGED));
 
     sim_clock_start();
     local_disco = disco_new(core, nothing);

@@ -18,7 +18,7 @@
 
 enum { ASKERS = 20, COST_US = 1500, TURNS = 1000 };
 
-struct world {
+struct queueing {
     struct loop *loop;
     struct evhttp *http;
     struct asked *asked;
@@ -30,57 +30,57 @@ struct world {
 
 /* An answer that is being made. */
 struct half {
-    struct world *world;
+    struct queueing *queueing;
     unsigned parts;
 };
 
 static bool make_some(struct evhttp_request *req, void **work, void *arg)
 {
-    struct world *w = arg;
+    struct queueing *q = arg;
     struct half *h = *work;
 
     (void)req;
-    if (w->parts == 0)
+    if (q->parts == 0)
         return true;
     if (h == NULL) {
         *work = h = must_zalloc(sizeof(*h));
-        h->world = w;
+        h->queueing = q;
     }
-    w->made++;
+    q->made++;
     clock_fake(clock_us() + COST_US, clock_wall_us());
-    return ++h->parts == w->parts;
+    return ++h->parts == q->parts;
 }
 
 static void drop(void *work)
 {
     struct half *h = work;
 
-    h->world->dropped++;
+    h->queueing->dropped++;
     mem_free(h);
 }
 
 static void answer(struct evhttp_request *req, void *work, void *arg)
 {
-    struct world *w = arg;
+    struct queueing *q = arg;
 
-    w->answered++;
+    q->answered++;
     mem_free(work);
-    if (w->cost_us > 0)
-        clock_fake(clock_us() + w->cost_us, clock_wall_us());
+    if (q->cost_us > 0)
+        clock_fake(clock_us() + q->cost_us, clock_wall_us());
     evhttp_send_reply(req, 200, NULL, NULL);
 }
 
 static void on_request(struct evhttp_request *req, void *arg)
 {
-    struct world *w = arg;
+    struct queueing *q = arg;
 
-    w->arrived++;
-    asked_add(w->asked, req);
+    q->arrived++;
+    asked_add(q->asked, req);
 }
 
-static int dial(const struct world *w)
+static int dial(const struct queueing *q)
 {
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)w->port)};
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons((uint16_t)q->port)};
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -97,57 +97,57 @@ static void ask(int fd)
         tap_bail("send");
 }
 
-static void begin(struct world *w, struct metrics *m)
+static void begin(struct queueing *q, struct metrics *m)
 {
     struct evhttp_bound_socket *s;
 
-    memset(w, 0, sizeof(*w));
-    w->loop = loop_new(m);
-    w->asked = asked_new(w->loop, &(struct asked_fns){make_some, answer, drop}, w);
-    w->http = evhttp_new(loop_base(w->loop));
-    evhttp_set_gencb(w->http, on_request, w);
-    s = evhttp_bind_socket_with_handle(w->http, "127.0.0.1", 0);
-    if (w->asked == NULL || s == NULL)
+    memset(q, 0, sizeof(*q));
+    q->loop = loop_new(m);
+    q->asked = asked_new(q->loop, &(struct asked_fns){make_some, answer, drop}, q);
+    q->http = evhttp_new(loop_base(q->loop));
+    evhttp_set_gencb(q->http, on_request, q);
+    s = evhttp_bind_socket_with_handle(q->http, "127.0.0.1", 0);
+    if (q->asked == NULL || s == NULL)
         tap_bail("no listener");
-    w->port = sockopt_port(evhttp_bound_socket_get_fd(s));
+    q->port = sockopt_port(evhttp_bound_socket_get_fd(s));
     for (int i = 0; i < ASKERS; i++)
-        w->fds[i] = dial(w);
+        q->fds[i] = dial(q);
 }
 
-static void end(struct world *w)
+static void end(struct queueing *q)
 {
-    asked_free(w->asked);
-    evhttp_free(w->http);
-    loop_free(w->loop);
+    asked_free(q->asked);
+    evhttp_free(q->http);
+    loop_free(q->loop);
     for (int i = 0; i < ASKERS; i++)
-        close(w->fds[i]);
+        close(q->fds[i]);
 }
 
-static void all_ask(struct world *w)
+static void all_ask(struct queueing *q)
 {
     for (int i = 0; i < ASKERS; i++)
-        ask(w->fds[i]);
+        ask(q->fds[i]);
 }
 
 static void turns(void)
 {
     unsigned most = 0, n = 0;
-    struct world w;
+    struct queueing q;
 
-    begin(&w, NULL);
+    begin(&q, NULL);
     clock_fake(clock_us(), clock_wall_us());
-    w.cost_us = COST_US;
-    all_ask(&w);
-    for (; w.answered < ASKERS && n < TURNS; n++) {
-        unsigned before = w.answered;
+    q.cost_us = COST_US;
+    all_ask(&q);
+    for (; q.answered < ASKERS && n < TURNS; n++) {
+        unsigned before = q.answered;
 
-        loop_run_once(w.loop, 20);
-        most = w.answered - before > most ? w.answered - before : most;
+        loop_run_once(q.loop, 20);
+        most = q.answered - before > most ? q.answered - before : most;
     }
     clock_real();
-    is_u64(w.answered, ASKERS, "all are answered");
+    is_u64(q.answered, ASKERS, "all are answered");
     is_u64(most, 1 + ASKED_TURN_US / COST_US, "few in a turn");
-    end(&w);
+    end(&q);
 }
 
 /* One after the other, a little in each turn. */
@@ -155,74 +155,74 @@ static void parts(void)
 {
     enum { PARTS = 10 };
     unsigned most = 0, n = 0;
-    struct world w;
+    struct queueing q;
 
-    begin(&w, NULL);
+    begin(&q, NULL);
     clock_fake(clock_us(), clock_wall_us());
-    w.parts = PARTS;
-    all_ask(&w);
-    for (; w.answered < ASKERS && n < TURNS; n++) {
-        unsigned before = w.made;
+    q.parts = PARTS;
+    all_ask(&q);
+    for (; q.answered < ASKERS && n < TURNS; n++) {
+        unsigned before = q.made;
 
-        loop_run_once(w.loop, 20);
-        most = w.made - before > most ? w.made - before : most;
+        loop_run_once(q.loop, 20);
+        most = q.made - before > most ? q.made - before : most;
     }
-    is_u64(w.answered, ASKERS, "all are answered");
-    is_u64(w.made, ASKERS * PARTS, "each part is made once");
+    is_u64(q.answered, ASKERS, "all are answered");
+    is_u64(q.made, ASKERS * PARTS, "each part is made once");
     is_u64(most, 1 + ASKED_TURN_US / COST_US, "few of them in a turn");
     /* Whoever is there when all ends. */
-    all_ask(&w);
-    for (unsigned made = w.made; w.made == made && n < TURNS; n++)
-        loop_run_once(w.loop, 20);
+    all_ask(&q);
+    for (unsigned made = q.made; q.made == made && n < TURNS; n++)
+        loop_run_once(q.loop, 20);
     clock_real();
-    end(&w);
-    is_u64(w.dropped, 1, "what is half made at the end is dropped");
+    end(&q);
+    is_u64(q.dropped, 1, "what is half made at the end is dropped");
 }
 
 /* Whose connection goes while they wait: by the listener's end. */
 static void given_up(void)
 {
-    struct world w;
+    struct queueing q;
 
-    begin(&w, NULL);
+    begin(&q, NULL);
     clock_fake(clock_us(), clock_wall_us());
-    w.cost_us = COST_US;
-    all_ask(&w);
-    for (int n = 0; w.arrived < ASKERS && n < TURNS; n++)
-        loop_run_once(w.loop, 20);
+    q.cost_us = COST_US;
+    all_ask(&q);
+    for (int n = 0; q.arrived < ASKERS && n < TURNS; n++)
+        loop_run_once(q.loop, 20);
     clock_real();
-    ok(w.arrived == ASKERS && w.answered < ASKERS, "%u of %u have been answered", w.answered, w.arrived);
-    end(&w);
+    ok(q.arrived == ASKERS && q.answered < ASKERS, "%u of %u have been answered", q.answered, q.arrived);
+    end(&q);
 }
 
 /* Readers that go without waiting, and no memory to wait with. */
 static void gone(void)
 {
-    struct world w;
+    struct queueing q;
 
-    begin(&w, NULL);
-    all_ask(&w);
+    begin(&q, NULL);
+    all_ask(&q);
     for (int i = 0; i < ASKERS; i += 2) {
         struct linger reset = {1, 0};
 
-        (void)setsockopt(w.fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
-        close(w.fds[i]);
+        (void)setsockopt(q.fds[i], SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+        close(q.fds[i]);
     }
-    for (int n = 0; w.answered < ASKERS / 2 && n < TURNS; n++)
-        loop_run_once(w.loop, 20);
-    ok(w.answered >= ASKERS / 2, "those who stay are answered, %u", w.answered);
+    for (int n = 0; q.answered < ASKERS / 2 && n < TURNS; n++)
+        loop_run_once(q.loop, 20);
+    ok(q.answered >= ASKERS / 2, "those who stay are answered, %u", q.answered);
     for (int i = 0; i < ASKERS; i += 2)
-        w.fds[i] = dial(&w);
-    w.arrived = w.answered = 0;
+        q.fds[i] = dial(&q);
+    q.arrived = q.answered = 0;
     for (int n = 0; n < 3; n++)
-        loop_run_once(w.loop, 20);
+        loop_run_once(q.loop, 20);
     mem_fail_nth(1);
-    ask(w.fds[1]);
-    for (int n = 0; w.answered == 0 && n < TURNS; n++)
-        loop_run_once(w.loop, 20);
+    ask(q.fds[1]);
+    for (int n = 0; q.answered == 0 && n < TURNS; n++)
+        loop_run_once(q.loop, 20);
     mem_fail_nth(0);
-    is_u64(w.answered, 1, "without memory to wait with one is answered at once");
-    end(&w);
+    is_u64(q.answered, 1, "without memory to wait with one is answered at once");
+    end(&q);
 }
 
 int main(void)

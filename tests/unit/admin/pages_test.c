@@ -13,7 +13,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "cluster/served.h"
-#include "kube/disco_parse.h"
+#include "kube/disco.h"
+#include "lib/disco_text.h"
 #include "lib/tap.h"
 #include "proxy/traffic.h"
 
@@ -50,7 +51,6 @@ static void put_group(struct buf *b, const char *name, const char *const *resour
 static struct disco_doc *document(const char *group, const char *const *resources, unsigned verbs, bool old)
 {
     static const char *const widgets[] = {"widgets", NULL};
-    struct err err = {""};
     struct disco_doc *doc;
     struct buf b;
 
@@ -64,9 +64,7 @@ static struct disco_doc *document(const char *group, const char *const *resource
             put_group(&b, "old.example", widgets, 1);
     }
     buf_append_str(&b, "]}");
-    doc = disco_parse(buf_slice(&b), &err);
-    if (doc == NULL)
-        tap_bail("disco_parse: %s", err.text);
+    doc = disco_doc_of(buf_slice(&b));
     buf_free(&b);
     return doc;
 }
@@ -79,13 +77,8 @@ static struct disco *disco_of(unsigned server)
     struct disco_doc *core = document("", pods, 2, false);
     struct disco_doc *apis =
         document("apps", server == 2 ? apps + 1 : apps, server == 1 ? VERBS : server + 1, server == 0);
-    struct disco *d = disco_new(core, apis);
 
-    disco_doc_unref(core);
-    disco_doc_unref(apis);
-    if (d == NULL)
-        tap_bail("out of memory");
-    return d;
+    return disco_of_docs(core, apis);
 }
 
 static struct schema_index *schemas_of(const char *hash)

@@ -8,7 +8,8 @@
 #include "admin/status.h"
 #include "base/clock.h"
 #include "cluster/comparison.h"
-#include "kube/disco_parse.h"
+#include "kube/disco.h"
+#include "lib/disco_text.h"
 #include "lib/tap.h"
 
 enum { SERVERS = 100, GROUPS = 500, CEILING = 32 << 20, PIECE = 1 << 20 };
@@ -39,16 +40,10 @@ static void begin(struct buf *b)
 
 static struct disco *end(struct buf *b)
 {
-    struct err err = {""};
-    struct disco_doc *doc;
     struct disco *d;
 
     buf_append_str(b, "]}");
-    doc = disco_parse(buf_slice(b), &err);
-    if (doc == NULL)
-        tap_bail("disco_parse: %s", err.text);
-    d = disco_new(NULL, doc);
-    disco_doc_unref(doc);
+    d = disco_of_docs(NULL, disco_doc_of(buf_slice(b)));
     buf_free(b);
     return d;
 }

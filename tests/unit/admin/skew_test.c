@@ -5,14 +5,14 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "kube/disco_parse.h"
+#include "kube/disco.h"
+#include "lib/disco_text.h"
 #include "lib/tap.h"
 
 /* One aggregated document; groups as "group version resource,resource;..." */
 static struct disco_doc *doc_of(const char *text)
 {
     struct slice groups = slice_str(text), group, part, name;
-    struct err err = {""};
     struct disco_doc *doc;
     struct buf b;
     bool first = true;
@@ -35,21 +35,14 @@ static struct disco_doc *doc_of(const char *text)
         first = false;
     }
     buf_append_str(&b, "]}");
-    doc = disco_parse(buf_slice(&b), &err);
-    if (doc == NULL)
-        tap_bail("disco_parse: %s", err.text);
+    doc = disco_doc_of(buf_slice(&b));
     buf_free(&b);
     return doc;
 }
 
 static struct disco *server(const char *core, const char *apis)
 {
-    struct disco_doc *c = doc_of(core), *a = doc_of(apis);
-    struct disco *d = disco_new(c, a);
-
-    disco_doc_unref(c);
-    disco_doc_unref(a);
-    return d;
+    return disco_of_docs(doc_of(core), doc_of(apis));
 }
 
 static void write_row(const struct skew_row *row, void *arg)

@@ -5,36 +5,20 @@
 #include <stdio.h>
 
 #include "cluster/served_size.h"
-#include "kube/disco_parse.h"
+#include "kube/disco.h"
+#include "lib/disco_text.h"
 #include "lib/tap.h"
 #include "sim/world.h"
 
 static struct disco *make_disco(const char *apis_items)
 {
     static const char core[] =
-        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
-        "\"items\":[{\"metadata\":{},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"pods\","
+        "{\"metadata\":{},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"pods\","
         "\"responseKind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"scope\":\"Namespaced\","
         "\"singularResource\":\"pod\",\"verbs\":[\"get\",\"list\"],\"subresources\":[{\"subresource\":"
-        "\"exec\",\"verbs\":[\"create\",\"get\"]}]}]}]}]}";
-    char text[2000];
-    struct err err = {.text = ""};
-    struct disco_doc *c = disco_parse(SLICE_LIT(core), &err), *a;
-    struct disco *d;
+        "\"exec\",\"verbs\":[\"create\",\"get\"]}]}]}]}";
 
-    (void)snprintf(
-        text, sizeof(text),
-        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":[%s]}",
-        apis_items);
-    a = disco_parse(slice_str(text), &err);
-    if (c == NULL || a == NULL)
-        tap_bail("test document: %s", err.text);
-    d = disco_new(c, a);
-    disco_doc_unref(c);
-    disco_doc_unref(a);
-    if (d == NULL)
-        tap_bail("no memory");
-    return d;
+    return disco_of_items(core, apis_items);
 }
 
 #define BATCH                                                                                                          \

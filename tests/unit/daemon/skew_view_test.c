@@ -7,7 +7,8 @@
 #include "base/clock.h"
 #include "base/metric.h"
 #include "cluster/served.h"
-#include "kube/disco_parse.h"
+#include "kube/disco.h"
+#include "lib/disco_text.h"
 #include "lib/tap.h"
 #include "proxy/askers.h"
 #include "proxy/insight.h"
@@ -22,34 +23,6 @@ enum { ROOM = 1 << 18, MOST_SERVERS = 40 };
     "{\"metadata\":{\"name\":\"" name                                                                                  \
     "\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\",\"resources\":[{\"resource\":\"" resource         \
     "\"," REST "]}]}"
-
-static struct disco_doc *document(const char *items)
-{
-    struct err err = {""};
-    struct disco_doc *doc;
-    char text[4096];
-
-    (void)snprintf(text, sizeof(text),
-                   "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
-                   "\"items\":[%s]}",
-                   items);
-    doc = disco_parse(slice_str(text), &err);
-    if (doc == NULL)
-        tap_bail("disco_parse: %s", err.text);
-    return doc;
-}
-
-static struct disco *disco_of(const char *apis)
-{
-    struct disco_doc *core = document(GROUP("", "pods")), *a = document(apis);
-    struct disco *d = disco_new(core, a);
-
-    disco_doc_unref(core);
-    disco_doc_unref(a);
-    if (d == NULL)
-        tap_bail("out of memory");
-    return d;
-}
 
 /* Of apps/v1, with this hash, and of v1, the same everywhere. */
 static struct schema_index *schemas_of(const char *hash)
@@ -72,8 +45,8 @@ static bool peers_off; /* peers are not enabled */
 
 static struct served *world_of(const char *local_groups, const char *peer_groups, const char *const *hashes, size_t n)
 {
-    struct disco *older = disco_of(local_groups);
-    struct disco *newer = disco_of(peer_groups);
+    struct disco *older = disco_of_items(GROUP("", "pods"), local_groups);
+    struct disco *newer = disco_of_items(GROUP("", "pods"), peer_groups);
     struct served_peer peers[MOST_SERVERS];
     struct schema_index *local = hashes[0] == NULL ? NULL : schemas_of(hashes[0]);
     char ids[MOST_SERVERS][16];

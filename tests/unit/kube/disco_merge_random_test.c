@@ -21,7 +21,7 @@ enum { DEFAULT_CASES = 10000 };
 #endif
 enum { MAX_SERVERS = 5 };
 
-struct world {
+struct merge_case {
     uint64_t state;
     size_t n;
     struct disco_doc *docs[MAX_SERVERS];
@@ -30,29 +30,29 @@ struct world {
     bool exclude;
 };
 
-static uint64_t below(struct world *w, uint64_t n)
+static uint64_t below(struct merge_case *c, uint64_t n)
 {
-    w->state ^= w->state << 13;
-    w->state ^= w->state >> 7;
-    w->state ^= w->state << 17;
-    return (w->state >> 11) % n;
+    c->state ^= c->state << 13;
+    c->state ^= c->state >> 7;
+    c->state ^= c->state << 17;
+    return (c->state >> 11) % n;
 }
 
 /* ---- documents ---- */
 
 /* Calls `put` for a random subset of `names`, now and then shuffled, with commas between. */
-typedef void put_fn(struct world *w, struct buf *out, const char *name);
+typedef void put_fn(struct merge_case *c, struct buf *out, const char *name);
 
-static void put_some(struct world *w, struct buf *out, const char *const *names, put_fn *put)
+static void put_some(struct merge_case *c, struct buf *out, const char *const *names, put_fn *put)
 {
     const char *chosen[8];
     size_t n = 0;
 
     for (; *names != NULL; names++)
-        if (below(w, 3) != 0)
+        if (below(c, 3) != 0)
             chosen[n++] = *names;
-    for (size_t i = n; i > 1 && below(w, 4) == 0; i--) {
-        size_t j = (size_t)below(w, i);
+    for (size_t i = n; i > 1 && below(c, 4) == 0; i--) {
+        size_t j = (size_t)below(c, i);
         const char *swap = chosen[i - 1];
 
         chosen[i - 1] = chosen[j];
@@ -61,67 +61,67 @@ static void put_some(struct world *w, struct buf *out, const char *const *names,
     for (size_t i = 0; i < n; i++) {
         if (i > 0)
             buf_append_char(out, ',');
-        put(w, out, chosen[i]);
+        put(c, out, chosen[i]);
     }
 }
 
-static void put_name(struct world *w, struct buf *out, const char *name)
+static void put_name(struct merge_case *c, struct buf *out, const char *name)
 {
-    (void)w;
+    (void)c;
     buf_printf(out, "\"%s\"", name);
 }
 
 static const char *const verbs[] = {"get", "list", "watch", "create", NULL};
 
-static void put_subresource(struct world *w, struct buf *out, const char *name)
+static void put_subresource(struct merge_case *c, struct buf *out, const char *name)
 {
     buf_printf(out, "{\"subresource\":\"%s\",\"responseKind\":{\"kind\":\"K%u\"},\"verbs\":[", name,
-               (unsigned)below(w, 2));
-    put_some(w, out, verbs, put_name);
-    buf_append_str(out, below(w, 6) == 0 ? "],\"odd\":true}" : "]}");
+               (unsigned)below(c, 2));
+    put_some(c, out, verbs, put_name);
+    buf_append_str(out, below(c, 6) == 0 ? "],\"odd\":true}" : "]}");
 }
 
-static void put_resource(struct world *w, struct buf *out, const char *name)
+static void put_resource(struct merge_case *c, struct buf *out, const char *name)
 {
     static const char *const subs[] = {"status", "scale", NULL};
     static const char *const shorts[] = {"a", "b", NULL};
 
     buf_printf(out, "{\"resource\":\"%s\",\"scope\":\"%s\",\"verbs\":[", name,
-               below(w, 8) == 0 ? "Cluster" : "Namespaced");
-    put_some(w, out, verbs, put_name);
+               below(c, 8) == 0 ? "Cluster" : "Namespaced");
+    put_some(c, out, verbs, put_name);
     buf_append_char(out, ']');
-    if (below(w, 3) == 0) {
+    if (below(c, 3) == 0) {
         buf_append_str(out, ",\"shortNames\":[");
-        put_some(w, out, shorts, put_name);
+        put_some(c, out, shorts, put_name);
         buf_append_char(out, ']');
     }
-    if (below(w, 2) == 0) {
+    if (below(c, 2) == 0) {
         buf_append_str(out, ",\"subresources\":[");
-        put_some(w, out, subs, put_subresource);
+        put_some(c, out, subs, put_subresource);
         buf_append_char(out, ']');
     }
-    buf_append_str(out, below(w, 8) == 0 ? ",\"odd\":{\"x\":[1]}}" : "}");
+    buf_append_str(out, below(c, 8) == 0 ? ",\"odd\":{\"x\":[1]}}" : "}");
 }
 
-static void put_version(struct world *w, struct buf *out, const char *name)
+static void put_version(struct merge_case *c, struct buf *out, const char *name)
 {
     static const char *const resources[] = {"apples", "pears", "plums", NULL};
 
     buf_printf(out, "{\"version\":\"%s\",\"resources\":[", name);
-    put_some(w, out, resources, put_resource);
-    buf_append_str(out, below(w, 10) == 0 ? "],\"freshness\":\"Stale\"}" : "],\"freshness\":\"Current\"}");
+    put_some(c, out, resources, put_resource);
+    buf_append_str(out, below(c, 10) == 0 ? "],\"freshness\":\"Stale\"}" : "],\"freshness\":\"Current\"}");
 }
 
-static void put_group(struct world *w, struct buf *out, const char *name)
+static void put_group(struct merge_case *c, struct buf *out, const char *name)
 {
     static const char *const versions[] = {"v2", "v1", "v1beta1", NULL};
 
     buf_printf(out, "{\"metadata\":{\"name\":\"%s\"},\"versions\":[", name);
-    put_some(w, out, versions, put_version);
+    put_some(c, out, versions, put_version);
     buf_append_str(out, "]}");
 }
 
-static void make_document(struct world *w, struct buf *out)
+static void make_document(struct merge_case *c, struct buf *out)
 {
     static const char *const groups[] = {"fruit", "apps", "trees.example.com", NULL};
 
@@ -129,56 +129,56 @@ static void make_document(struct world *w, struct buf *out)
     buf_append_str(
         out,
         "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":[");
-    put_some(w, out, groups, put_group);
+    put_some(c, out, groups, put_group);
     buf_append_str(out, "]}\n");
 }
 
-static void make_world(struct world *w, uint64_t seed)
+static void make_case(struct merge_case *c, uint64_t seed)
 {
     struct err err = {""};
     struct buf out;
 
-    *w = (struct world){.state = seed * 0x9e3779b97f4a7c15ULL + 1};
+    *c = (struct merge_case){.state = seed * 0x9e3779b97f4a7c15ULL + 1};
     buf_init(&out, 1 << 20);
-    w->n = 1 + (size_t)below(w, MAX_SERVERS);
-    w->exclude = below(w, 4) == 0;
-    for (size_t i = 0; i < w->n; i++) {
-        snprintf(w->ids[i], sizeof(w->ids[i]), "s%zu", i);
-        w->flags[i] = below(w, 5) == 0 ? DISCO_SERVER_LAPSED : 0;
-        if (i > 0 && below(w, 3) == 0) {
-            w->docs[i] = disco_doc_ref(w->docs[below(w, i)]);
+    c->n = 1 + (size_t)below(c, MAX_SERVERS);
+    c->exclude = below(c, 4) == 0;
+    for (size_t i = 0; i < c->n; i++) {
+        snprintf(c->ids[i], sizeof(c->ids[i]), "s%zu", i);
+        c->flags[i] = below(c, 5) == 0 ? DISCO_SERVER_LAPSED : 0;
+        if (i > 0 && below(c, 3) == 0) {
+            c->docs[i] = disco_doc_ref(c->docs[below(c, i)]);
             continue;
         }
-        make_document(w, &out);
-        w->docs[i] = disco_parse(buf_slice(&out), &err);
-        if (w->docs[i] == NULL)
+        make_document(c, &out);
+        c->docs[i] = disco_parse(buf_slice(&out), &err);
+        if (c->docs[i] == NULL)
             tap_bail("seed %llu: %s", (unsigned long long)seed, err.text);
     }
     buf_free(&out);
 }
 
-static void free_world(struct world *w)
+static void free_case(struct merge_case *c)
 {
-    for (size_t i = 0; i < w->n; i++)
-        disco_doc_unref(w->docs[i]);
+    for (size_t i = 0; i < c->n; i++)
+        disco_doc_unref(c->docs[i]);
 }
 
 /* ---- merging ---- */
 
-/* Merges with server `local` as ours (w->n: none), added from `turn` on, in steps of `budget`. */
-static struct disco_merge *merge(const struct world *w, size_t local, size_t turn, size_t budget)
+/* Merges with server `local` as ours (c->n: none), added from `turn` on, in steps of `budget`. */
+static struct disco_merge *merge(const struct merge_case *c, size_t local, size_t turn, size_t budget)
 {
     struct disco_merge *m = disco_merge_new();
     struct err err = {""};
 
-    for (size_t k = 0; k < w->n; k++) {
-        size_t i = (k + turn) % w->n;
-        unsigned flags = w->flags[i] | (i == local ? DISCO_SERVER_LOCAL : 0U);
+    for (size_t k = 0; k < c->n; k++) {
+        size_t i = (k + turn) % c->n;
+        unsigned flags = c->flags[i] | (i == local ? DISCO_SERVER_LOCAL : 0U);
 
-        if (!disco_merge_add(m, slice_str(w->ids[i]), w->docs[i], flags))
+        if (!disco_merge_add(m, slice_str(c->ids[i]), c->docs[i], flags))
             tap_bail("no memory");
     }
-    if (w->exclude && !disco_merge_exclude(m, SLICE_LIT("apps"), SLICE_LIT("v1")))
+    if (c->exclude && !disco_merge_exclude(m, SLICE_LIT("apps"), SLICE_LIT("v1")))
         tap_bail("no memory");
     while (disco_merge_step(m, budget, &err) == STEP_MORE)
         continue;
@@ -210,9 +210,9 @@ static bool is_json(struct slice text)
     return good;
 }
 
-static bool excluded(const struct world *w, const struct disco_version *v, bool local)
+static bool excluded(const struct merge_case *c, const struct disco_version *v, bool local)
 {
-    return !local && w->exclude && slice_eq(v->group->name, SLICE_LIT("apps")) && slice_eq(v->name, SLICE_LIT("v1"));
+    return !local && c->exclude && slice_eq(v->group->name, SLICE_LIT("apps")) && slice_eq(v->name, SLICE_LIT("v1"));
 }
 
 /* Whether all verbs and subresources' verbs of `part` are in `whole`. */
@@ -233,17 +233,17 @@ static bool contains(const struct disco *whole, const struct disco_resource *par
 }
 
 struct servers {
-    const struct world *w;
+    const struct merge_case *c;
     struct disco *each[MAX_SERVERS];
     size_t local;
 };
 
 static bool somebody_serves(const struct servers *s, const struct gvr *g, struct slice subresource, struct slice verb)
 {
-    for (size_t i = 0; i < s->w->n; i++) {
-        const struct disco_version *v = disco_doc_version(s->w->docs[i], g->group, g->version);
+    for (size_t i = 0; i < s->c->n; i++) {
+        const struct disco_version *v = disco_doc_version(s->c->docs[i], g->group, g->version);
 
-        if (v != NULL && !excluded(s->w, v, i == s->local) &&
+        if (v != NULL && !excluded(s->c, v, i == s->local) &&
             disco_lookup(s->each[i], g, subresource, verb) == DISCO_SERVED)
             return true;
     }
@@ -264,23 +264,23 @@ static bool all_served(const struct servers *s, const struct disco_resource *r)
     return true;
 }
 
-static bool nothing_invented(const struct world *w, const struct disco_doc *merged, size_t local)
+static bool nothing_invented(const struct merge_case *c, const struct disco_doc *merged, size_t local)
 {
-    struct servers s = {.w = w, .local = local};
+    struct servers s = {.c = c, .local = local};
     bool good = true;
 
-    for (size_t i = 0; i < w->n; i++)
-        s.each[i] = disco_new(NULL, w->docs[i]);
+    for (size_t i = 0; i < c->n; i++)
+        s.each[i] = disco_new(NULL, c->docs[i]);
     for (const struct disco_group *g = disco_doc_groups(merged); g != NULL; g = g->next)
         for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
             for (const struct disco_resource *r = v->resources; r != NULL; r = r->next)
                 good = good && all_served(&s, r);
-    for (size_t i = 0; i < w->n; i++)
+    for (size_t i = 0; i < c->n; i++)
         disco_unref(s.each[i]);
     return good;
 }
 
-static const char *check_content(const struct world *w, struct slice merged, size_t local)
+static const char *check_content(const struct merge_case *c, struct slice merged, size_t local)
 {
     struct err err = {""};
     struct disco_doc *d = disco_parse(merged, &err);
@@ -288,28 +288,28 @@ static const char *check_content(const struct world *w, struct slice merged, siz
     const char *wrong = whole == NULL ? "it does not parse" : NULL;
 
     disco_doc_unref(d);
-    for (size_t i = 0; wrong == NULL && i < w->n; i++)
-        for (const struct disco_group *g = disco_doc_groups(w->docs[i]); g != NULL; g = g->next)
+    for (size_t i = 0; wrong == NULL && i < c->n; i++)
+        for (const struct disco_group *g = disco_doc_groups(c->docs[i]); g != NULL; g = g->next)
             for (const struct disco_version *v = g->versions; v != NULL; v = v->next)
                 for (const struct disco_resource *r = v->resources; r != NULL; r = r->next)
-                    if (!excluded(w, v, i == local) && !contains(whole, r))
+                    if (!excluded(c, v, i == local) && !contains(whole, r))
                         wrong = "something is missing";
-    if (wrong == NULL && !nothing_invented(w, d, local))
+    if (wrong == NULL && !nothing_invented(c, d, local))
         wrong = "something is in it that nobody serves";
     disco_unref(whole);
     return wrong;
 }
 
-static bool has_excluded(const struct world *w, const struct disco_group *g)
+static bool has_excluded(const struct merge_case *c, const struct disco_group *g)
 {
     for (const struct disco_version *v = g == NULL ? NULL : g->versions; v != NULL; v = v->next)
-        if (excluded(w, v, false))
+        if (excluded(c, v, false))
             return true;
     return false;
 }
 
 /* A group/version is Current exactly if a live server that counts says so. */
-static const char *check_freshness(const struct world *w, struct slice merged, size_t local)
+static const char *check_freshness(const struct merge_case *c, struct slice merged, size_t local)
 {
     struct err err = {""};
     struct disco_doc *d = disco_parse(merged, &err);
@@ -319,12 +319,12 @@ static const char *check_freshness(const struct world *w, struct slice merged, s
         for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
             bool current = false;
 
-            for (size_t i = 0; i < w->n; i++) {
-                const struct disco_version *there = disco_doc_version(w->docs[i], g->name, v->name);
-                bool live = (w->flags[i] & DISCO_SERVER_LAPSED) == 0 ||
-                            (i == local && has_excluded(w, disco_doc_group(w->docs[i], g->name)));
+            for (size_t i = 0; i < c->n; i++) {
+                const struct disco_version *there = disco_doc_version(c->docs[i], g->name, v->name);
+                bool live = (c->flags[i] & DISCO_SERVER_LAPSED) == 0 ||
+                            (i == local && has_excluded(c, disco_doc_group(c->docs[i], g->name)));
 
-                current = current || (there != NULL && live && !there->stale && !excluded(w, there, i == local));
+                current = current || (there != NULL && live && !there->stale && !excluded(c, there, i == local));
             }
             if (v->stale == current)
                 wrong = "freshness is wrong";
@@ -369,13 +369,13 @@ static const char *check_protobuf(const struct disco_merge *one, const struct di
     return wrong;
 }
 
-static const char *check_world(const struct world *w)
+static const char *check_case(const struct merge_case *c)
 {
-    struct disco_merge *first = merge(w, 0, 0, SIZE_MAX), *again;
+    struct disco_merge *first = merge(c, 0, 0, SIZE_MAX), *again;
     const char *wrong = is_json(result(first)) ? NULL : "it is no JSON";
 
-    for (size_t turn = 0; wrong == NULL && turn < w->n; turn++) {
-        again = merge(w, 0, turn, 1 + turn);
+    for (size_t turn = 0; wrong == NULL && turn < c->n; turn++) {
+        again = merge(c, 0, turn, 1 + turn);
         if (!slice_eq(result(first), result(again)))
             wrong = "other bytes in another order";
         else
@@ -383,8 +383,8 @@ static const char *check_world(const struct world *w)
         disco_merge_free(again);
     }
     /* Who merges matters only through exclusions. */
-    for (size_t local = 1; wrong == NULL && local <= w->n && !w->exclude; local++) {
-        again = merge(w, local, 0, 7);
+    for (size_t local = 1; wrong == NULL && local <= c->n && !c->exclude; local++) {
+        again = merge(c, local, 0, 7);
         if (!slice_eq(result(first), result(again)))
             wrong = "other bytes on another instance";
         else
@@ -392,9 +392,9 @@ static const char *check_world(const struct world *w)
         disco_merge_free(again);
     }
     if (wrong == NULL)
-        wrong = check_content(w, result(first), 0);
+        wrong = check_content(c, result(first), 0);
     if (wrong == NULL)
-        wrong = check_freshness(w, result(first), 0);
+        wrong = check_freshness(c, result(first), 0);
     if (wrong != NULL)
         diag("merged: %.*s", (int)result(first).n, result(first).p);
     disco_merge_free(first);
@@ -414,18 +414,18 @@ int main(void)
     unsigned wrong = 0, merged = 0, excluding = 0;
 
     for (uint64_t seed = one == 0 ? 1 : one; seed <= (one == 0 ? cases : one) && wrong < 5; seed++) {
-        struct world w;
+        struct merge_case c;
         const char *why;
 
-        make_world(&w, seed);
-        why = check_world(&w);
+        make_case(&c, seed);
+        why = check_case(&c);
         if (why != NULL) {
             diag("MVPROXY_MERGE_SEED=%llu: %s", (unsigned long long)seed, why);
             wrong++;
         }
-        merged += w.n > 1 ? 1 : 0;
-        excluding += w.exclude ? 1 : 0;
-        free_world(&w);
+        merged += c.n > 1 ? 1 : 0;
+        excluding += c.exclude ? 1 : 0;
+        free_case(&c);
     }
     is_u64(wrong, 0, "seeds 1 to %llu", (unsigned long long)cases);
     ok(one != 0 || (merged > cases / 2 && excluding > cases / 10), "%u of them merged, %u with exclusions", merged,

@@ -5,11 +5,12 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/metric.h"
-#include "kube/disco_parse.h"
+#include "kube/disco.h"
 #include "proxy/askers.h"
 
 #include <stdio.h>
 
+#include "lib/disco_text.h"
 #include "lib/tap.h"
 
 #define HOUR_US ((uint64_t)3600 * 1000000)
@@ -44,22 +45,6 @@ struct server {
     bool has;
 };
 
-static struct disco_doc *document(const char *items)
-{
-    struct err err = {.text = ""};
-    struct disco_doc *d;
-    char text[500];
-
-    (void)snprintf(
-        text, sizeof(text),
-        "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":[%s]}",
-        items);
-    d = disco_parse(slice_str(text), &err);
-    if (d == NULL)
-        tap_bail("test document: %s", err.text);
-    return d;
-}
-
 static struct disco *disco_with(bool it)
 {
     static const char group[] =
@@ -67,19 +52,13 @@ static struct disco *disco_with(bool it)
         "\"responseKind\":{\"group\":\"g\",\"version\":\"v1\",\"kind\":\"T\"},\"scope\":\"Cluster\","
         "\"singularResource\":"
         "\"thing\",\"verbs\":[\"list\"]}]}]}";
-    struct disco_doc *core = document(""), *apis = document(it ? group : "");
-    struct disco *d = disco_new(core, apis);
 
-    disco_doc_unref(core);
-    disco_doc_unref(apis);
-    if (d == NULL)
-        tap_bail("out of memory");
-    return d;
+    return disco_of_items("", it ? group : "");
 }
 
 static enum served_life life_of_peers = SERVED_LIVE;
 
-static struct served *world(const struct server servers[3], uint64_t generation, struct slice excluded)
+static struct served *snapshot(const struct server servers[3], uint64_t generation, struct slice excluded)
 {
     struct disco *with = disco_with(true), *without = disco_with(false);
     struct served_peer peers[3] = {{.id = "b"}, {.id = "c"}, {.id = "silent", .release = 99, .life = SERVED_LAPSED}};
@@ -130,16 +109,16 @@ static void test_kinds(void)
     struct served *s;
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        s = world(rows[i].servers, 1, SLICE_NONE);
+        s = snapshot(rows[i].servers, 1, SLICE_NONE);
         is_str(insight_kind_name(insight_kind(s, &thing)), insight_kind_name(rows[i].kind), "%s", rows[i].name);
         served_unref(s);
     }
     life_of_peers = SERVED_LAPSED;
-    s = world(rows[2].servers, 1, SLICE_NONE);
+    s = snapshot(rows[2].servers, 1, SLICE_NONE);
     is_int(insight_kind(s, &thing), INSIGHT_OLD, "the others are away for a moment");
     served_unref(s);
     life_of_peers = SERVED_LIVE;
-    s = world(rows[2].servers, 1, SLICE_LIT("g/v1"));
+    s = snapshot(rows[2].servers, 1, SLICE_LIT("g/v1"));
     is_int(insight_kind(s, &thing), INSIGHT_EVEN, "custom resources are everybody's");
     served_unref(s);
 }
@@ -151,7 +130,7 @@ static void test_memo(void)
                                even[] = {{34, true}, {34, true}, {34, true}};
     struct metrics *m = metrics_new();
     struct insight *i = insight_new(m);
-    struct served *before = world(skewed, 1, SLICE_NONE), *after = world(even, 2, SLICE_NONE);
+    struct served *before = snapshot(skewed, 1, SLICE_NONE), *after = snapshot(even, 2, SLICE_NONE);
 
     for (unsigned turn = 0; turn < 2; turn++) {
         is_int(insight_look(i, before, &thing), INSIGHT_OLD, "before, turn %u", turn);

@@ -2,12 +2,12 @@
 /* The local server is away: which peers are asked in its place, by what is known of each. */
 #include <stdio.h>
 
-#include "back/back.h"
-#include "kube/disco_parse.h"
+#include "kube/disco.h"
+#include "lib/disco_text.h"
 #include "lib/tap.h"
 #include "proxy/route.h"
+#include "unit/proxy/route_kit.h"
 
-#define HEAD "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":["
 #define JOBS                                                                                                           \
     "{\"metadata\":{\"name\":\"batch\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\",\"resources\":["   \
     "{\"resource\":\"jobs\",\"responseKind\":{\"group\":\"\",\"version\":\"\",\"kind\":\"Job\"},\"scope\":"            \
@@ -17,40 +17,6 @@
 #define LISTED "/apis/batch/v1/jobs"
 
 enum { MOST_PEERS = 18 };
-
-/* Origins are only compared and counted here: the real ones would drag sockets in. */
-struct origin {
-    bool healthy;
-};
-
-struct origin *origin_ref(struct origin *o)
-{
-    return o;
-}
-
-void origin_unref(struct origin *o)
-{
-    (void)o;
-}
-
-static struct disco *make_disco(struct slice apis_text)
-{
-    struct err err = {""};
-    struct disco_doc *core = disco_parse(SLICE_LIT(HEAD "]}"), &err), *apis = disco_parse(apis_text, &err);
-    struct disco *d = core == NULL || apis == NULL ? NULL : disco_new(core, apis);
-
-    disco_doc_unref(core);
-    disco_doc_unref(apis);
-    if (d == NULL)
-        tap_bail("test document: %s", err.text);
-    return d;
-}
-
-static bool is_healthy(const struct served_peer *p, void *arg)
-{
-    (void)arg;
-    return p->origin->healthy;
-}
 
 static struct schema_index *make_schemas(const char *hash)
 {
@@ -129,7 +95,7 @@ static void decide(const struct served *s, const char *target, bool rerouted, ui
                             .rerouted = rerouted,
                             .local_state = READINESS_UNREACHABLE,
                             .served = s,
-                            .healthy = is_healthy,
+                            .healthy = route_kit_is_healthy,
                             .dice = dice};
 
     if (a == NULL || reqinfo_parse(a, SLICE_LIT("GET"), slice_str(target), &info) != REQINFO_OK)
@@ -279,7 +245,7 @@ static void nobodys(struct disco *without)
                                 .refreshed = true,
                                 .may_deny = rows[i].may_deny,
                                 .local_state = rows[i].state,
-                                .healthy = is_healthy};
+                                .healthy = route_kit_is_healthy};
         struct route r;
 
         for (size_t k = 0; k < in.n_peers; k++)
@@ -326,7 +292,7 @@ int main(void)
         {"GO G LO", true, ROUTE_ROW_LOCAL_FAILOVER, "210", "of whom older ones are last, too"},
         {"G", false, ROUTE_ROW_PEER, "0", "what the local server lacks is a peer's, as ever"},
     };
-    struct disco *with = make_disco(SLICE_LIT(HEAD JOBS "]}")), *without = make_disco(SLICE_LIT(HEAD "]}"));
+    struct disco *with = disco_of_items("", JOBS), *without = disco_of_items("", "");
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct served *s = make_served(rows[i].peers, rows[i].local_has, false, with, without);

@@ -1,32 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The decision table, row by row: every query in every world. A world is what the snapshot says; a query is a request.
+ * The decision table, row by row: every query before every snapshot; a query is a request.
  * Each cell is the decision that the design's table demands. */
 #include "proxy/route.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "back/back.h"
 #include "base/buf.h"
-#include "kube/disco_parse.h"
+#include "kube/disco.h"
 #include "kube/status.h"
+#include "lib/disco_text.h"
 #include "lib/tap.h"
-
-/* Origins are only compared and counted here: the real ones would drag sockets in. */
-struct origin {
-    const char *name;
-    bool healthy;
-};
-
-struct origin *origin_ref(struct origin *o)
-{
-    return o;
-}
-
-void origin_unref(struct origin *o)
-{
-    (void)o;
-}
+#include "unit/proxy/route_kit.h"
 
 /* ---- documents, from lines "group/version resource verbs [subresource=verbs ...]"; verbs by letter ---- */
 
@@ -74,7 +59,6 @@ static struct disco_doc *document(const char *const *lines, bool core)
 {
     char gv[256] = "", group[256] = "";
     struct disco_doc *doc;
-    struct err err;
     struct buf b;
     bool first_group = true;
 
@@ -110,24 +94,14 @@ static struct disco_doc *document(const char *const *lines, bool core)
         print_resource(&b, rest);
     }
     buf_append_str(&b, first_group ? "]}" : "]}]}]}");
-    err_clear(&err);
-    doc = disco_parse(buf_slice(&b), &err);
-    if (doc == NULL)
-        tap_bail("test document: %s", err.text);
+    doc = disco_doc_of(buf_slice(&b));
     buf_free(&b);
     return doc;
 }
 
 static struct disco *disco_of(const char *const *lines)
 {
-    struct disco_doc *core = document(lines, true), *apis = document(lines, false);
-    struct disco *d = disco_new(core, apis);
-
-    disco_doc_unref(core);
-    disco_doc_unref(apis);
-    if (d == NULL)
-        tap_bail("out of memory");
-    return d;
+    return disco_of_docs(document(lines, true), document(lines, false));
 }
 
 static const char *const old_server[] = {
@@ -154,17 +128,17 @@ static const char *const new_server[] = {
     NULL,
 };
 
-/* ---- worlds ---- */
+/* ---- snapshots ---- */
 
 enum peer_kind { NEW, NEW_NO_ADDRESS, UNKNOWN, UNKNOWN_LAPSED, SILENT, OLD, NEW_LAPSED, END };
 
-static const struct world {
+static const struct snapshot {
     char letter;
     const char *name;
     bool disabled, local_missing, local_refused, leases_missing;
     bool named; /* by stored APIServices: core/v1, apps/v1 and v2, resource.k8s.io/v1 */
     enum peer_kind peers[4];
-} worlds[] = {
+} snapshots[] = {
     {.letter = 'd', .name = "gate off", .disabled = true, .peers = {NEW, END}},
     {.letter = 's', .name = "local discovery missing", .local_missing = true, .peers = {NEW, END}},
     {.letter = 't', .name = "Leases missing", .leases_missing = true, .peers = {END}},
@@ -187,7 +161,7 @@ static const struct world {
     {.letter = 'W', .name = "only a lapsed peer", .peers = {NEW_LAPSED, END}},
 };
 
-static struct origin origins[4] = {{"p0", true}, {"p1", true}, {"p2", true}, {"p3", true}};
+static struct origin origins[4] = {{true}, {true}, {true}, {true}};
 
 static void add_peer(struct served_peer *p, size_t i, enum peer_kind kind, struct disco *old, struct disco *newer)
 {
@@ -203,7 +177,7 @@ static void add_peer(struct served_peer *p, size_t i, enum peer_kind kind, struc
     p->disco = unknown ? NULL : kind == OLD ? old : newer;
 }
 
-static struct served *make_world(const struct world *w)
+static struct served *make_snapshot(const struct snapshot *known)
 {
     static const struct slice excluded[] = {{"example.com/v1", sizeof("example.com/v1") - 1}};
     struct disco *old = disco_of(old_server), *newer = disco_of(new_server);
@@ -213,22 +187,22 @@ static struct served *make_world(const struct world *w)
                                 {SLICE_LIT("apps"), SLICE_LIT("v2")},
                                 {SLICE_LIT("resource.k8s.io"), SLICE_LIT("v1")}};
     struct served_input in = {
-        .peers_enabled = !w->disabled,
-        .leases_synced = !w->leases_missing,
+        .peers_enabled = !known->disabled,
+        .leases_synced = !known->leases_missing,
         .local_id = "apiserver-local",
-        .local = w->local_missing ? NULL : old,
+        .local = known->local_missing ? NULL : old,
         .local_read = true,
-        .local_refused = w->local_refused,
+        .local_refused = known->local_refused,
         .peers = peers,
         .excluded = excluded,
         .n_excluded = 1,
         .undiscovered = named,
-        .n_undiscovered = w->named ? ROWS(named) : 0,
+        .n_undiscovered = known->named ? ROWS(named) : 0,
     };
     struct served *s;
 
-    for (; w->peers[in.n_peers] != END; in.n_peers++)
-        add_peer(&peers[in.n_peers], in.n_peers, w->peers[in.n_peers], old, newer);
+    for (; known->peers[in.n_peers] != END; in.n_peers++)
+        add_peer(&peers[in.n_peers], in.n_peers, known->peers[in.n_peers], old, newer);
     s = served_new(&in);
     if (s == NULL)
         tap_bail("out of memory");
@@ -266,7 +240,7 @@ static const struct verdict {
     {'Z', ROUTE_PEER, ROUTE_ROW_NOBODY, NULL},
 };
 
-/* The columns of `cells` are the worlds above, in their order. */
+/* The columns of `cells` are the snapshots above, in their order. */
 /* clang-format off */
 static const struct query {
     const char *method, *target;
@@ -382,12 +356,6 @@ static const struct verdict *verdict_of(char letter)
     tap_bail("no verdict %c", letter);
 }
 
-static bool is_healthy(const struct served_peer *p, void *arg)
-{
-    (void)arg;
-    return p->origin->healthy;
-}
-
 static struct route decide(const struct query *q, struct served *s, bool rerouted, bool refreshed, uint64_t dice,
                            const struct local *local)
 {
@@ -404,7 +372,7 @@ static struct route decide(const struct query *q, struct served *s, bool reroute
         .local_failed = local->failed,
         .local_state = local->state,
         .served = s,
-        .healthy = is_healthy,
+        .healthy = route_kit_is_healthy,
         .dice = dice,
     };
 
@@ -416,7 +384,7 @@ static struct route decide(const struct query *q, struct served *s, bool reroute
 }
 
 struct cell {
-    size_t world;
+    size_t snapshot;
     char letter;
     bool rerouted, refreshed;
 };
@@ -433,7 +401,7 @@ static void check_cell(const struct query *q, struct served *s, const struct loc
     const char *reason = v->row == ROUTE_ROW_LOCAL_FAILOVER ? local->reason : NULL;
 
     ok(r.action == v->action && r.row == v->row && same_text(r.message, v->message) && same_text(r.reason, reason),
-       "%s %s in \"%s\"%s%s: %s%s%s", q->method, q->target, worlds[c.world].name, c.rerouted ? ", rerouted" : "",
+       "%s %s in \"%s\"%s%s: %s%s%s", q->method, q->target, snapshots[c.snapshot].name, c.rerouted ? ", rerouted" : "",
        c.refreshed ? ", refreshed" : "", route_row_name(v->row), local->reason != NULL ? ", local server " : "",
        local->reason != NULL ? local->reason : "");
     if (r.action != v->action || r.row != v->row)
@@ -442,16 +410,16 @@ static void check_cell(const struct query *q, struct served *s, const struct loc
 
 static void test_table(const struct query *table, size_t n, const struct local *local)
 {
-    for (size_t w = 0; w < ROWS(worlds); w++) {
-        struct served *s = make_world(&worlds[w]);
+    for (size_t k = 0; k < ROWS(snapshots); k++) {
+        struct served *s = make_snapshot(&snapshots[k]);
 
         for (size_t i = 0; i < n; i++) {
-            if (strlen(table[i].cells) != ROWS(worlds) || strlen(table[i].rerouted) != ROWS(worlds) ||
-                strlen(table[i].refreshed) != ROWS(worlds))
-                tap_bail("row %zu has not one cell per world", i);
-            check_cell(&table[i], s, local, (struct cell){w, table[i].cells[w], false, false});
-            check_cell(&table[i], s, local, (struct cell){w, table[i].rerouted[w], true, false});
-            check_cell(&table[i], s, local, (struct cell){w, table[i].refreshed[w], true, true});
+            if (strlen(table[i].cells) != ROWS(snapshots) || strlen(table[i].rerouted) != ROWS(snapshots) ||
+                strlen(table[i].refreshed) != ROWS(snapshots))
+                tap_bail("row %zu has not one cell per snapshot", i);
+            check_cell(&table[i], s, local, (struct cell){k, table[i].cells[k], false, false});
+            check_cell(&table[i], s, local, (struct cell){k, table[i].rerouted[k], true, false});
+            check_cell(&table[i], s, local, (struct cell){k, table[i].refreshed[k], true, true});
         }
         served_unref(s);
     }
@@ -459,17 +427,17 @@ static void test_table(const struct query *table, size_t n, const struct local *
 
 static const struct query peer_only = {"GET", "/apis/resource.k8s.io/v1/deviceclasses", "", "", ""};
 
-static struct served *world_of(char letter)
+static struct served *snapshot_of(char letter)
 {
-    for (size_t w = 0; w < ROWS(worlds); w++)
-        if (worlds[w].letter == letter)
-            return make_world(&worlds[w]);
-    tap_bail("no world %c", letter);
+    for (size_t n = 0; n < ROWS(snapshots); n++)
+        if (snapshots[n].letter == letter)
+            return make_snapshot(&snapshots[n]);
+    tap_bail("no snapshot %c", letter);
 }
 
 static void test_candidates(void)
 {
-    struct served *s = world_of('2');
+    struct served *s = snapshot_of('2');
     size_t first[4] = {0};
     struct route r;
 
@@ -494,7 +462,7 @@ static void test_candidates(void)
     origins[0].healthy = origins[2].healthy = true;
     served_unref(s);
 
-    s = world_of('b');
+    s = snapshot_of('b');
     r = decide(&peer_only, s, false, false, 3, &ready);
     ok(r.n_candidates == 1 && r.candidates[0] == 1, "a peer without address is no candidate");
     served_unref(s);
@@ -509,7 +477,7 @@ static void test_many_peers(void)
     char ids[MANY][16];
     struct served_input in = {
         .peers_enabled = true, .leases_synced = true, .local_id = "l", .local = old, .peers = peers, .n_peers = MANY};
-    struct origin sick = {"sick", false};
+    struct origin sick = {false};
     struct served *s;
     struct route r;
 
@@ -534,7 +502,7 @@ static void test_many_peers(void)
 static void test_drained(void)
 {
     struct disco *old = disco_of(old_server), *newer = disco_of(new_server);
-    struct origin sick = {"sick", false};
+    struct origin sick = {false};
     struct served_peer peers[3] = {
         {.id = "b", .discovery_known = true, .disco = newer, .origin = &origins[0], .drained = true},
         {.id = "c", .discovery_known = true, .disco = newer, .origin = &sick},
@@ -562,7 +530,7 @@ static void test_drained(void)
 
 static void test_facts(void)
 {
-    struct served *s = world_of('1');
+    struct served *s = snapshot_of('1');
     static const struct query nobody = {"GET", "/apis/nobody.io/v1/things", "", "", ""},
                               local = {"GET", "/api/v1/pods", "", "", ""};
     struct route r = decide(&nobody, s, false, false, 1, &ready);

@@ -1,67 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is denied, and what is held back, while somebody may have it who has not said so. */
-#include <stdio.h>
-
-#include "kube/disco_parse.h"
+#include "kube/disco.h"
+#include "lib/disco_text.h"
 #include "lib/tap.h"
 #include "proxy/route.h"
 
-#define HEAD "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},\"items\":["
-
-static struct disco *make_disco(const char *group, const char *resource)
-{
-    char text[600];
-    struct err err = {""};
-    struct disco_doc *apis, *core = disco_parse(SLICE_LIT(HEAD "]}"), &err);
-    struct disco *d;
-
-    (void)snprintf(text, sizeof(text),
-                   HEAD "{\"metadata\":{\"name\":\"%s\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\","
-                        "\"resources\":[{\"resource\":\"%s\",\"responseKind\":{\"group\":\"\",\"version\":\"\","
-                        "\"kind\":\"K\"},\"scope\":\"Cluster\",\"singularResource\":\"\",\"verbs\":[\"list\"]}]}]}]}",
-                   group, resource);
-    apis = disco_parse(slice_str(text), &err);
-    d = core == NULL || apis == NULL ? NULL : disco_new(core, apis);
-    disco_doc_unref(core);
-    disco_doc_unref(apis);
-    if (d == NULL)
-        tap_bail("test document: %s", err.text);
-    return d;
-}
+/* Of one group, with this resource. */
+#define GROUP(group, resource)                                                                                         \
+    "{\"metadata\":{\"name\":\"" group                                                                                 \
+    "\"},\"versions\":[{\"version\":\"v1\",\"freshness\":\"Current\",\"resources\":["                                  \
+    "{\"resource\":\"" resource "\",\"responseKind\":{\"group\":\"\",\"version\":\"\",\"kind\":\"K\"},"                \
+    "\"scope\":\"Cluster\",\"singularResource\":\"\",\"verbs\":[\"list\"]}]}]}"
 
 /* One peer at most, without address; the local server has apps/v1 deployments, the peer batch/v1 jobs. */
 enum peer { NONE, READ, PENDING, GONE_UNREAD };
 
-struct world {
+struct knowledge {
     enum peer peer;
     bool forbidden, leases_missing, behind;
     bool jobs;  /* the local server has these instead */
     bool named; /* a stored APIService names policy/v1 */
 };
 
-static struct served *make_served(const struct world *w)
+static struct served *make_served(const struct knowledge *k)
 {
     static const struct slice excluded = {"example.com/v1", sizeof("example.com/v1") - 1};
-    struct disco *other = make_disco("batch", "jobs");
-    struct disco *local = w->jobs ? disco_ref(other) : make_disco("apps", "deployments");
+    struct disco *other = disco_of_items("", GROUP("batch", "jobs"));
+    struct disco *local = k->jobs ? disco_ref(other) : disco_of_items("", GROUP("apps", "deployments"));
     struct served_gv named = {SLICE_LIT("policy"), SLICE_LIT("v1")};
     struct served_peer peer = {.id = "apiserver-b",
-                               .life = w->peer == GONE_UNREAD ? SERVED_LAPSED : SERVED_LIVE,
-                               .discovery_known = w->peer == READ,
-                               .pending = w->peer == PENDING,
-                               .disco = w->peer == READ ? other : NULL};
+                               .life = k->peer == GONE_UNREAD ? SERVED_LAPSED : SERVED_LIVE,
+                               .discovery_known = k->peer == READ,
+                               .pending = k->peer == PENDING,
+                               .disco = k->peer == READ ? other : NULL};
     struct served *s = served_new(&(struct served_input){.peers_enabled = true,
-                                                         .leases_synced = !w->leases_missing,
+                                                         .leases_synced = !k->leases_missing,
                                                          .local_id = "apiserver-a",
-                                                         .local = w->forbidden ? NULL : local,
-                                                         .local_refused = w->forbidden,
-                                                         .behind = w->behind,
+                                                         .local = k->forbidden ? NULL : local,
+                                                         .local_refused = k->forbidden,
+                                                         .behind = k->behind,
                                                          .peers = &peer,
-                                                         .n_peers = w->peer != NONE,
+                                                         .n_peers = k->peer != NONE,
                                                          .excluded = &excluded,
                                                          .n_excluded = 1,
                                                          .undiscovered = &named,
-                                                         .n_undiscovered = w->named});
+                                                         .n_undiscovered = k->named});
 
     disco_unref(local);
     disco_unref(other);
@@ -79,7 +62,7 @@ static struct served *make_served(const struct world *w)
 /* Nobody has a Lease, as far as is known: but the Leases could not be followed a moment ago. */
 static const struct {
     const char *name;
-    struct world world;
+    struct knowledge knowledge;
     const char *target;
     enum route_row row;
 } alone[] = {
@@ -94,7 +77,7 @@ static const struct {
 /* Whether a 404 of a server whose discovery we may not read is the truth. */
 static const struct {
     const char *name;
-    struct world world;
+    struct knowledge knowledge;
     const char *target;
     bool nobody;
 } forbidden[] = {
@@ -112,7 +95,7 @@ static const struct {
 /* What the local server's discovery lists, and it has denied; and its discovery could not be read since. */
 static const struct {
     const char *name;
-    struct world world;
+    struct knowledge knowledge;
     const char *target;
     enum route_row row, rerouted;
 } unread[] = {
@@ -139,7 +122,7 @@ int main(void)
     struct arena *a = arena_new(1 << 20);
 
     for (size_t i = 0; i < ROWS(alone); i++) {
-        struct served *s = make_served(&alone[i].world);
+        struct served *s = make_served(&alone[i].knowledge);
         struct reqinfo info = parse(a, alone[i].target);
         struct route_query q = {
             .info = &info, .get_or_head = true, .local_state = READINESS_READY, .served = s, .dice = 1};
@@ -150,14 +133,14 @@ int main(void)
         served_unref(s);
     }
     for (size_t i = 0; i < ROWS(forbidden); i++) {
-        struct served *s = make_served(&forbidden[i].world);
+        struct served *s = make_served(&forbidden[i].knowledge);
         struct reqinfo info = parse(a, forbidden[i].target);
 
         ok(route_nobody_else(s, &info) == forbidden[i].nobody, "%s: %s", forbidden[i].name, forbidden[i].target);
         served_unref(s);
     }
     for (size_t i = 0; i < 2 * ROWS(unread); i++) {
-        struct served *s = make_served(&unread[i / 2].world);
+        struct served *s = make_served(&unread[i / 2].knowledge);
         struct reqinfo info = parse(a, unread[i / 2].target);
         struct route_query q = {.info = &info,
                                 .get_or_head = true,
