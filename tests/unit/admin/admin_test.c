@@ -73,74 +73,74 @@ static struct tls_ctx *client_tls(const char *who)
 
 static void test_manners(void)
 {
-    struct world w;
+    struct admin_kit k;
     const char *a;
 
-    world_init(&w, "127.0.0.1", NULL);
-    ok(has(get(&w, NULL, "/nothing"), "HTTP/1.1 404 "), "an unknown path");
-    a = ask(&w, NULL, "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    admin_kit_init(&k, "127.0.0.1", NULL);
+    ok(has(get(&k, NULL, "/nothing"), "HTTP/1.1 404 "), "an unknown path");
+    a = ask(&k, NULL, "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     ok(has(a, "HTTP/1.1 405 ") && has(a, "Allow: GET, HEAD\r\n"), "POST");
-    a = ask(&w, NULL, "HEAD /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    a = ask(&k, NULL, "HEAD /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     ok(has(a, "Content-Length: 2\r\n"), "HEAD has the length");
     is_str(body_of(a), "", "and no body");
-    a = ask(&w, NULL, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    a = ask(&k, NULL, "GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
     ok(has(a, "HTTP/1.1 403 ") && strstr(a, "process_") == NULL, "a foreign Host gets nothing");
     ok(has(a, "forbidden: the Host header "), "and is told why");
-    ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_requests_total{path=\"other\",code=\"404\"} 1\n"),
+    ok(has(get(&k, NULL, "/metrics"), "mvproxy_admin_requests_total{path=\"other\",code=\"404\"} 1\n"),
        "requests are counted");
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 static void test_errors(void)
 {
-    struct world w;
+    struct admin_kit k;
     struct admin_opts o;
     struct err err = {""};
 
-    world_init(&w, "127.0.0.1", NULL);
-    o = w.opts;
-    o.port = admin_port(w.admin);
-    ok(admin_new(w.loop, &o, &err) == NULL && has(err.text, "Address already in use"), "a port in use: %s", err.text);
+    admin_kit_init(&k, "127.0.0.1", NULL);
+    o = k.opts;
+    o.port = admin_port(k.admin);
+    ok(admin_new(k.loop, &o, &err) == NULL && has(err.text, "Address already in use"), "a port in use: %s", err.text);
     err_clear(&err);
     o.bind_address = "0.0.0.0";
     o.port = 0;
-    ok(admin_new(w.loop, &o, &err) == NULL && has(err.text, "0.0.0.0"), "never in the clear for others: %s", err.text);
-    world_end(&w);
+    ok(admin_new(k.loop, &o, &err) == NULL && has(err.text, "0.0.0.0"), "never in the clear for others: %s", err.text);
+    admin_kit_end(&k);
 }
 
-static void expect(struct world *w, const char *who, const char *path, const char *status_line)
+static void expect(struct admin_kit *k, const char *who, const char *path, const char *status_line)
 {
     struct tls_ctx *tls = client_tls(who);
 
-    ok(has(get(w, tls, path), status_line), "%s reads %s: %s", who == NULL ? "somebody" : who, path, status_line);
+    ok(has(get(k, tls, path), status_line), "%s reads %s: %s", who == NULL ? "somebody" : who, path, status_line);
     tls_ctx_unref(tls);
 }
 
 static void test_tls(void)
 {
     struct tls_ctx *tls = server_tls(), *other;
-    struct world w;
+    struct admin_kit k;
     const char *a;
 
-    world_init(&w, "0.0.0.0", tls);
-    expect(&w, NULL, "/readyz", "HTTP/1.1 200 ");
-    expect(&w, NULL, "/readyz/ping", "HTTP/1.1 401 ");
-    expect(&w, NULL, "/metrics", "HTTP/1.1 401 ");
-    expect(&w, NULL, "/", "HTTP/1.1 401 ");
-    expect(&w, "foreign", "/metrics", "HTTP/1.1 401 ");
-    expect(&w, "alice", "/metrics", "HTTP/1.1 403 ");
-    expect(&w, "alice", "/metrics", "must name system:monitoring or system:masters");
-    expect(&w, "alice", "/livez", "HTTP/1.1 200 ");
-    expect(&w, "monitor", "/metrics", "HTTP/1.1 200 ");
-    expect(&w, "admin", "/", "HTTP/1.1 200 ");
-    expect(&w, "admin", "/readyz/ping", "HTTP/1.1 200 ");
-    a = get(&w, NULL, "/livez");
+    admin_kit_init(&k, "0.0.0.0", tls);
+    expect(&k, NULL, "/readyz", "HTTP/1.1 200 ");
+    expect(&k, NULL, "/readyz/ping", "HTTP/1.1 401 ");
+    expect(&k, NULL, "/metrics", "HTTP/1.1 401 ");
+    expect(&k, NULL, "/", "HTTP/1.1 401 ");
+    expect(&k, "foreign", "/metrics", "HTTP/1.1 401 ");
+    expect(&k, "alice", "/metrics", "HTTP/1.1 403 ");
+    expect(&k, "alice", "/metrics", "must name system:monitoring or system:masters");
+    expect(&k, "alice", "/livez", "HTTP/1.1 200 ");
+    expect(&k, "monitor", "/metrics", "HTTP/1.1 200 ");
+    expect(&k, "admin", "/", "HTTP/1.1 200 ");
+    expect(&k, "admin", "/readyz/ping", "HTTP/1.1 200 ");
+    a = get(&k, NULL, "/livez");
     ok(strstr(a, "200 OK") == NULL, "nothing in the clear");
     other = server_tls();
-    admin_update(w.admin, other);
+    admin_update(k.admin, other);
     tls_ctx_unref(other);
-    expect(&w, "admin", "/metrics", "HTTP/1.1 200 ");
-    world_end(&w);
+    expect(&k, "admin", "/metrics", "HTTP/1.1 200 ");
+    admin_kit_end(&k);
     tls_ctx_unref(tls);
 }
 
@@ -148,21 +148,21 @@ static void test_tls(void)
 static void test_context_replaced(void)
 {
     struct tls_ctx *tls = server_tls(), *client = client_tls(NULL), *other = server_tls();
-    struct world w;
+    struct admin_kit k;
     int fd;
 
-    world_init(&w, "0.0.0.0", tls);
+    admin_kit_init(&k, "0.0.0.0", tls);
     tls_ctx_unref(tls);
-    fd = dial_admin(&w);
+    fd = dial_admin(&k);
     for (int i = 0; i < 10; i++)
-        loop_run_once(w.loop, 1);
-    admin_update(w.admin, other);
+        loop_run_once(k.loop, 1);
+    admin_update(k.admin, other);
     tls_ctx_unref(other);
-    ok(has(ask_over(&w, fd, client, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+    ok(has(ask_over(&k, fd, client, "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
            "HTTP/1.1 200 "),
        "a handshake that begins after its context was replaced");
     tls_ctx_unref(client);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 /* Somebody else's handshake, which takes what a turn has for all of them, again and again. */
@@ -182,12 +182,12 @@ static void spend(void *arg)
 }
 
 /* The handshake of one client of the admin listener, how many steps of handshakes wait at most, and whether it ends. */
-static size_t waiting_in_handshake(struct world *w, struct tls_ctx *tls, bool *answered)
+static size_t waiting_in_handshake(struct admin_kit *k, struct tls_ctx *tls, bool *answered)
 {
     static const char request[] = "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    struct client c = {.over = false};
-    struct stream_opts o = {.fn = client_on_event, .arg = &c, .tls = tls};
-    struct stream *s = stream_adopt(w->loop, dial_admin(w), NULL, "admin", &o);
+    struct admin_client c = {.over = false};
+    struct stream_opts o = {.fn = admin_client_on_event, .arg = &c, .tls = tls};
+    struct stream *s = stream_adopt(k->loop, dial_admin(k), NULL, "admin", &o);
     uint64_t end = clock_ms() + PATIENCE_MS;
     size_t most = 0, n;
 
@@ -195,8 +195,8 @@ static size_t waiting_in_handshake(struct world *w, struct tls_ctx *tls, bool *a
     if (s == NULL || !stream_write(s, slice_str(request)))
         tap_bail("no client");
     while (!c.over && clock_ms() < end) {
-        loop_run_once(w->loop, 20);
-        n = handshake_queue_waiting(loop_handshakes(w->loop));
+        loop_run_once(k->loop, 20);
+        n = handshake_queue_waiting(loop_handshakes(k->loop));
         most = n > most ? n : most;
     }
     *answered = slice_has_prefix(buf_slice(&c.in), SLICE_LIT("HTTP/1.1 200 "));
@@ -209,26 +209,26 @@ static void test_handshakes_take_turns(void)
 {
     struct tls_ctx *tls = server_tls(), *client = client_tls(NULL);
     struct busy busy;
-    struct world w;
+    struct admin_kit k;
     bool answered;
     size_t most;
 
-    world_init(&w, "0.0.0.0", tls);
-    busy = (struct busy){.loop = w.loop, .step = {.fn = spend, .arg = &busy}};
+    admin_kit_init(&k, "0.0.0.0", tls);
+    busy = (struct busy){.loop = k.loop, .step = {.fn = spend, .arg = &busy}};
     spend(&busy);
-    most = waiting_in_handshake(&w, client, &answered);
+    most = waiting_in_handshake(&k, client, &answered);
     is_u64(most, 2, "a handshake with the admin listener waits for its part of a turn, as all do");
     ok(answered, "and has it");
-    handshake_queue_cancel(loop_handshakes(w.loop), &busy.step);
-    is_u64(handshake_queue_waiting(loop_handshakes(w.loop)), 0, "nobody is left there");
+    handshake_queue_cancel(loop_handshakes(k.loop), &busy.step);
+    is_u64(handshake_queue_waiting(loop_handshakes(k.loop)), 0, "nobody is left there");
     tls_ctx_unref(tls);
     tls_ctx_unref(client);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 /* ---- handshake messages after the handshake ---- */
 
-static bool is_closed(struct world *w, int fd)
+static bool is_closed(struct admin_kit *k, int fd)
 {
     char bytes[512];
 
@@ -237,12 +237,12 @@ static bool is_closed(struct world *w, int fd)
 
         if (n == 0 || (n < 0 && errno != EAGAIN))
             return true;
-        loop_run_once(w->loop, 20);
+        loop_run_once(k->loop, 20);
     }
     return false;
 }
 
-static SSL *shake_hands(struct world *w, int fd)
+static SSL *shake_hands(struct admin_kit *k, int fd)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     SSL *ssl = SSL_new(ctx);
@@ -251,7 +251,7 @@ static SSL *shake_hands(struct world *w, int fd)
     SSL_CTX_free(ctx);
     SSL_set_fd(ssl, fd);
     for (uint64_t end = clock_ms() + PATIENCE_MS; (n = SSL_connect(ssl)) != 1 && clock_ms() < end;)
-        loop_run_once(w->loop, 20);
+        loop_run_once(k->loop, 20);
     if (n != 1)
         tap_bail("no handshake");
     return ssl;
@@ -279,40 +279,40 @@ static void test_key_updates(void)
     static const char request[] = "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n";
     struct tls_ctx *tls = server_tls();
     char answer[2048] = "";
-    struct world w;
+    struct admin_kit k;
     SSL *ssl;
     int fd, n = -1;
 
-    world_init(&w, "0.0.0.0", tls);
-    fd = dial_admin(&w);
-    ssl = shake_hands(&w, fd);
+    admin_kit_init(&k, "0.0.0.0", tls);
+    fd = dial_admin(&k);
+    ssl = shake_hands(&k, fd);
     change_keys(ssl, fd, 3);
     SSL_write(ssl, request, sizeof(request) - 1);
     for (uint64_t end = clock_ms() + PATIENCE_MS; n <= 0 && clock_ms() < end;) {
-        loop_run_once(w.loop, 20);
+        loop_run_once(k.loop, 20);
         n = SSL_read(ssl, answer, sizeof(answer) - 1);
     }
     ok(has(answer, "HTTP/1.1 200 "), "a client may change its keys");
     change_keys(ssl, fd, 1000);
-    ok(is_closed(&w, fd), "but not all the time");
+    ok(is_closed(&k, fd), "but not all the time");
     SSL_free(ssl);
     close(fd);
     tls_ctx_unref(tls);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 /* ---- handshakes that do not come to an end ---- */
 
-static bool is_open(struct world *w, int fd)
+static bool is_open(struct admin_kit *k, int fd)
 {
     char byte;
 
     for (int i = 0; i < 20; i++)
-        loop_run_once(w->loop, 1);
+        loop_run_once(k->loop, 1);
     return recv(fd, &byte, 1, 0) < 0 && errno == EAGAIN;
 }
 
-static int dial_from(struct world *w, const char *ip)
+static int dial_from(struct admin_kit *k, const char *ip)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -320,7 +320,7 @@ static int dial_from(struct world *w, const char *ip)
     if (inet_pton(AF_INET, ip, &addr.sin_addr) != 1 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0)
         tap_bail("bind %s", ip);
     addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    addr.sin_port = htons((uint16_t)admin_port(w->admin));
+    addr.sin_port = htons((uint16_t)admin_port(k->admin));
     if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) != 0 || fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
         tap_bail("connect");
     return fd;
@@ -330,69 +330,69 @@ static void test_handshakes_refused(void)
 {
     struct tls_ctx *tls = server_tls();
     int fds[LIMIT_ADMIN_HANDSHAKES + 1], extra[LIMIT_ADMIN_HANDSHAKES + 1], in_clear, slow;
-    struct world w;
+    struct admin_kit k;
 
-    world_init(&w, "0.0.0.0", tls);
-    in_clear = dial_admin(&w);
+    admin_kit_init(&k, "0.0.0.0", tls);
+    in_clear = dial_admin(&k);
     ok(send(in_clear, "GET / HTTP/1.1\r\n\r\n", 18, 0) == 18, "a request in the clear");
-    ok(is_closed(&w, in_clear), "ends the connection");
+    ok(is_closed(&k, in_clear), "ends the connection");
     close(in_clear);
-    in_clear = dial_admin(&w);
+    in_clear = dial_admin(&k);
     ok(send(in_clear, "\x16\x03\x01\x00\x04\x01\x01\xff\x00", 9, 0) == 9, "a hello of 128 KB that has begun");
-    ok(is_closed(&w, in_clear), "ends the connection, too");
+    ok(is_closed(&k, in_clear), "ends the connection, too");
     close(in_clear);
     for (size_t i = 0; i < ROWS(fds); i++) {
-        fds[i] = dial_admin(&w);
-        loop_run_once(w.loop, 20);
+        fds[i] = dial_admin(&k);
+        loop_run_once(k.loop, 20);
     }
-    ok(is_closed(&w, fds[0]), "one too many in silence: the oldest goes");
-    ok(is_open(&w, fds[1]) && is_open(&w, fds[ROWS(fds) - 1]), "and nobody else");
-    slow = dial_from(&w, "127.0.0.2");
-    loop_run_once(w.loop, 20);
+    ok(is_closed(&k, fds[0]), "one too many in silence: the oldest goes");
+    ok(is_open(&k, fds[1]) && is_open(&k, fds[ROWS(fds) - 1]), "and nobody else");
+    slow = dial_from(&k, "127.0.0.2");
+    loop_run_once(k.loop, 20);
     for (size_t i = 0; i < ROWS(fds); i++) {
         close(fds[i]);
-        fds[i] = dial_admin(&w);
-        loop_run_once(w.loop, 20);
-        extra[i] = dial_admin(&w);
-        loop_run_once(w.loop, 20);
+        fds[i] = dial_admin(&k);
+        loop_run_once(k.loop, 20);
+        extra[i] = dial_admin(&k);
+        loop_run_once(k.loop, 20);
     }
-    ok(is_open(&w, slow), "nor another address in its handshake, however many come from one");
-    expect(&w, "monitor", "/metrics", "HTTP/1.1 200 ");
+    ok(is_open(&k, slow), "nor another address in its handshake, however many come from one");
+    expect(&k, "monitor", "/metrics", "HTTP/1.1 200 ");
     ok(has(answer_bytes().p, "mvproxy_admin_limits_total{limit=\"handshakes\"} "), "which is counted");
     close(slow);
     for (size_t i = 0; i < ROWS(fds); i++) {
         close(fds[i]);
         close(extra[i]);
     }
-    world_end(&w); /* with all of them under way */
+    admin_kit_end(&k); /* with all of them under way */
     tls_ctx_unref(tls);
 }
 
 static void test_handshake_timeout(void)
 {
     struct tls_ctx *tls = server_tls();
-    struct world w;
+    struct admin_kit k;
     struct err err;
     int fd;
 
-    world_init(&w, "0.0.0.0", tls);
-    admin_free(w.admin);
-    w.opts.handshake_timeout_ms = 50;
-    w.admin = admin_new(w.loop, &w.opts, &err);
-    if (w.admin == NULL)
+    admin_kit_init(&k, "0.0.0.0", tls);
+    admin_free(k.admin);
+    k.opts.handshake_timeout_ms = 50;
+    k.admin = admin_new(k.loop, &k.opts, &err);
+    if (k.admin == NULL)
         tap_bail("admin_new: %s", err.text);
-    fd = dial_admin(&w);
+    fd = dial_admin(&k);
     ok(send(fd, "\x16\x03\x01", 3, 0) == 3, "the beginning of a hello");
-    ok(is_closed(&w, fd), "without the rest in time it is over");
+    ok(is_closed(&k, fd), "without the rest in time it is over");
     close(fd);
-    world_end(&w);
+    admin_kit_end(&k);
     tls_ctx_unref(tls);
 }
 
 /* ---- too many connections, too few descriptors ---- */
 
 /* What has come of an answer to a request on a connection that stays open. */
-static size_t asks(struct world *w, int fd, const char *path)
+static size_t asks(struct admin_kit *k, int fd, const char *path)
 {
     char request[128], bytes[4096];
     size_t n = (size_t)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path);
@@ -401,7 +401,7 @@ static size_t asks(struct world *w, int fd, const char *path)
     if (send(fd, request, n, MSG_NOSIGNAL) != (ssize_t)n)
         return 0;
     for (uint64_t end = clock_ms() + PATIENCE_MS; got < 0 && clock_ms() < end;) {
-        loop_run_once(w->loop, 20);
+        loop_run_once(k->loop, 20);
         got = recv(fd, bytes, sizeof(bytes), 0);
     }
     return got > 0 ? (size_t)got : 0;
@@ -412,70 +412,70 @@ static void test_endless_chunk_size(void)
 {
     static char digits[CONNECTIONS_MOST_INPUT];
     int fd, other;
-    struct world w;
+    struct admin_kit k;
 
-    world_init(&w, "127.0.0.1", NULL);
-    other = dial_admin(&w);
-    ok(asks(&w, other, "/livez") > 0, "somebody has asked");
-    fd = dial_admin(&w);
+    admin_kit_init(&k, "127.0.0.1", NULL);
+    other = dial_admin(&k);
+    ok(asks(&k, other, "/livez") > 0, "somebody has asked");
+    fd = dial_admin(&k);
     dprintf(fd, "POST /livez HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
     memset(digits, '1', sizeof(digits));
-    ok(send(fd, digits, sizeof(digits), MSG_NOSIGNAL) == sizeof(digits) && is_open(&w, fd), "as much as may be");
-    ok(send(fd, "1", 1, MSG_NOSIGNAL) == 1 && is_closed(&w, fd), "more: it ends");
-    ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"request\"} 1\n"), "which is counted");
-    ok(asks(&w, other, "/livez") > 0, "others go on");
+    ok(send(fd, digits, sizeof(digits), MSG_NOSIGNAL) == sizeof(digits) && is_open(&k, fd), "as much as may be");
+    ok(send(fd, "1", 1, MSG_NOSIGNAL) == 1 && is_closed(&k, fd), "more: it ends");
+    ok(has(get(&k, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"request\"} 1\n"), "which is counted");
+    ok(asks(&k, other, "/livez") > 0, "others go on");
     close(fd);
     close(other);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 static void test_crowd(void)
 {
     int fds[LIMIT_ADMIN_CONNECTIONS + 2], scraper, early, quiet;
-    struct world w;
+    struct admin_kit k;
 
-    world_init(&w, "127.0.0.1", NULL);
-    quiet = dial_from(&w, "127.0.0.4");
-    loop_run_once(w.loop, 20);
-    scraper = dial_from(&w, "127.0.0.2");
-    ok(asks(&w, scraper, "/metrics") > 0, "somebody reads the metrics, and stays");
-    early = dial_from(&w, "127.0.0.3");
-    ok(asks(&w, early, "/livez") > 0, "somebody of the crowd has asked, too");
+    admin_kit_init(&k, "127.0.0.1", NULL);
+    quiet = dial_from(&k, "127.0.0.4");
+    loop_run_once(k.loop, 20);
+    scraper = dial_from(&k, "127.0.0.2");
+    ok(asks(&k, scraper, "/metrics") > 0, "somebody reads the metrics, and stays");
+    early = dial_from(&k, "127.0.0.3");
+    ok(asks(&k, early, "/livez") > 0, "somebody of the crowd has asked, too");
     for (size_t i = 0; i < ROWS(fds); i++) {
-        fds[i] = dial_from(&w, "127.0.0.3");
-        loop_run_once(w.loop, 20);
+        fds[i] = dial_from(&k, "127.0.0.3");
+        loop_run_once(k.loop, 20);
     }
     for (size_t i = 0; i < 5; i++)
-        ok(is_closed(&w, fds[i]),
+        ok(is_closed(&k, fds[i]),
            "too many connections: the silent of the address with most go, the oldest first (%zu)", i);
-    ok(is_open(&w, fds[5]) && is_open(&w, fds[ROWS(fds) - 1]), "and no more than need be");
-    ok(is_open(&w, early), "not who has asked");
-    ok(is_open(&w, quiet), "nor another address, older and as silent");
-    ok(asks(&w, scraper, "/metrics") > 0, "nor one that asks");
-    ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"connections\"} 6\n"), "which is counted");
+    ok(is_open(&k, fds[5]) && is_open(&k, fds[ROWS(fds) - 1]), "and no more than need be");
+    ok(is_open(&k, early), "not who has asked");
+    ok(is_open(&k, quiet), "nor another address, older and as silent");
+    ok(asks(&k, scraper, "/metrics") > 0, "nor one that asks");
+    ok(has(get(&k, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"connections\"} 6\n"), "which is counted");
     for (size_t i = 0; i < ROWS(fds); i++)
         close(fds[i]);
-    (void)is_open(&w, early); /* turns of the loop */
+    (void)is_open(&k, early); /* turns of the loop */
     for (size_t i = 0; i < ROWS(fds) - 5; i++) {
-        fds[i] = dial_from(&w, "127.0.0.3");
-        loop_run_once(w.loop, 20);
+        fds[i] = dial_from(&k, "127.0.0.3");
+        loop_run_once(k.loop, 20);
     }
-    ok(is_open(&w, fds[0]), "who has gone by himself is not counted any more");
+    ok(is_open(&k, fds[0]), "who has gone by himself is not counted any more");
     for (size_t i = 0; i < ROWS(fds) - 5; i++)
         close(fds[i]);
     close(quiet);
     close(early);
     close(scraper);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 /* Longer than what the kernel keeps for a reader. */
-static void make_metrics_long(struct world *w)
+static void make_metrics_long(struct admin_kit *k)
 {
     enum { LINES = 40000 };
     static const char *const labels[] = {"n", NULL};
     struct metric_family *family =
-        metric_family(w->metrics, METRIC_COUNTER, "mvproxy_test_total", "Long.", labels, LINES);
+        metric_family(k->metrics, METRIC_COUNTER, "mvproxy_test_total", "Long.", labels, LINES);
 
     for (int i = 0; i < LINES; i++) {
         char text[128];
@@ -489,20 +489,20 @@ static void make_metrics_long(struct world *w)
 static void test_stayers(void)
 {
     int fds[LIMIT_ADMIN_CONNECTIONS];
-    struct world w;
+    struct admin_kit k;
 
-    world_init(&w, "127.0.0.1", NULL);
+    admin_kit_init(&k, "127.0.0.1", NULL);
     for (size_t i = 0; i < ROWS(fds); i++) {
-        fds[i] = dial_admin(&w);
-        if (asks(&w, fds[i], "/livez") == 0)
+        fds[i] = dial_admin(&k);
+        if (asks(&k, fds[i], "/livez") == 0)
             tap_bail("no answer");
     }
     for (int i = 0; i < 3; i++)
-        ok(has(get(&w, NULL, "/livez"), "HTTP/1.1 200 "), "who comes is answered, though all places are held");
-    ok(is_closed(&w, fds[0]) && is_open(&w, fds[3]), "who asked longest ago has made room");
+        ok(has(get(&k, NULL, "/livez"), "HTTP/1.1 200 "), "who comes is answered, though all places are held");
+    ok(is_closed(&k, fds[0]) && is_open(&k, fds[3]), "who asked longest ago has made room");
     for (size_t i = 0; i < ROWS(fds); i++)
         close(fds[i]);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 /* As many are silent as may be before their oldest go first. */
@@ -510,75 +510,75 @@ static void test_reader(void)
 {
     int fds[LIMIT_ADMIN_CONNECTIONS], last;
     const size_t silent = ROWS(fds) / 2 - 1; /* with who comes then it is half */
-    struct world w;
+    struct admin_kit k;
 
-    world_init(&w, "127.0.0.1", NULL);
-    make_metrics_long(&w);
+    admin_kit_init(&k, "127.0.0.1", NULL);
+    make_metrics_long(&k);
     for (size_t i = 0; i < ROWS(fds); i++) {
-        fds[i] = dial_admin(&w);
-        loop_run_once(w.loop, 20);
-        if (i >= silent && asks(&w, fds[i], i == silent ? "/metrics" : "/livez") == 0)
+        fds[i] = dial_admin(&k);
+        loop_run_once(k.loop, 20);
+        if (i >= silent && asks(&k, fds[i], i == silent ? "/metrics" : "/livez") == 0)
             tap_bail("no answer");
     }
-    last = dial_admin(&w);
-    ok(asks(&w, last, "/livez") > 0, "who comes is answered");
-    ok(is_closed(&w, fds[silent + 1]), "who had his answer has made room");
+    last = dial_admin(&k);
+    ok(asks(&k, last, "/livez") > 0, "who comes is answered");
+    ok(is_closed(&k, fds[silent + 1]), "who had his answer has made room");
     ok(recv(fds[silent], &(char){0}, 1, MSG_PEEK) == 1, "who asked before him has not got all of his yet, and stays");
-    ok(is_open(&w, fds[0]), "so does who has not asked");
+    ok(is_open(&k, fds[0]), "so does who has not asked");
     close(last);
     for (size_t i = 0; i < ROWS(fds); i++)
         close(fds[i]);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 /* Two addresses with as many, and one more of each at once: each gives one. */
 static void test_two_crowds(void)
 {
     int fds[LIMIT_ADMIN_CONNECTIONS + 2];
-    struct world w;
+    struct admin_kit k;
 
-    world_init(&w, "127.0.0.1", NULL);
+    admin_kit_init(&k, "127.0.0.1", NULL);
     for (size_t i = 0; i < ROWS(fds); i++) {
-        fds[i] = dial_from(&w, i % 2 == 0 ? "127.0.0.2" : "127.0.0.3");
+        fds[i] = dial_from(&k, i % 2 == 0 ? "127.0.0.2" : "127.0.0.3");
         if (i < LIMIT_ADMIN_CONNECTIONS)
-            loop_run_once(w.loop, 20);
+            loop_run_once(k.loop, 20);
     }
-    ok(is_closed(&w, fds[0]) && is_closed(&w, fds[1]), "the oldest of each goes");
-    ok(is_open(&w, fds[2]), "and no other");
+    ok(is_closed(&k, fds[0]) && is_closed(&k, fds[1]), "the oldest of each goes");
+    ok(is_open(&k, fds[2]), "and no other");
     for (size_t i = 0; i < ROWS(fds); i++)
         close(fds[i]);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 /* A crowd that comes in one turn, and a listener that goes with it. */
 static void test_crowd_at_once(void)
 {
     int fds[100];
-    struct world w;
+    struct admin_kit k;
 
-    world_init(&w, "127.0.0.1", NULL);
+    admin_kit_init(&k, "127.0.0.1", NULL);
     for (size_t i = 0; i < ROWS(fds); i++)
-        fds[i] = dial_admin(&w);
-    loop_run_once(w.loop, 20);
-    ok(has(get(&w, NULL, "/livez"), "HTTP/1.1 200 "), "others are served behind it");
+        fds[i] = dial_admin(&k);
+    loop_run_once(k.loop, 20);
+    ok(has(get(&k, NULL, "/livez"), "HTTP/1.1 200 "), "others are served behind it");
     for (size_t i = 0; i < ROWS(fds); i++)
         close(fds[i]);
-    fds[0] = dial_admin(&w);
-    world_end(&w);
+    fds[0] = dial_admin(&k);
+    admin_kit_end(&k);
     close(fds[0]);
 }
 
 static void test_out_of_descriptors(void)
 {
     struct rlimit before, tight;
-    struct world w;
+    struct admin_kit k;
     uint64_t began;
     unsigned turns = 0;
     int client, next;
 
-    world_init(&w, "127.0.0.1", NULL);
-    loop_run_once(w.loop, 1);
-    client = dial_admin(&w);
+    admin_kit_init(&k, "127.0.0.1", NULL);
+    loop_run_once(k.loop, 1);
+    client = dial_admin(&k);
     next = dup(0);
     close(next);
     getrlimit(RLIMIT_NOFILE, &before);
@@ -586,18 +586,18 @@ static void test_out_of_descriptors(void)
     tight.rlim_cur = (rlim_t)next;
     setrlimit(RLIMIT_NOFILE, &tight);
     for (began = clock_ms(); clock_ms() - began < 500; turns++)
-        loop_run_once(w.loop, 50);
+        loop_run_once(k.loop, 50);
     ok(turns < 10 + (clock_ms() - began) / 10, "without descriptors accepting pauses, it does not spin: %u turns",
        turns);
     setrlimit(RLIMIT_NOFILE, &before);
-    ok(asks(&w, client, "/livez") > 0, "with descriptors again, who waited is served");
-    ok(!has(get(&w, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"descriptors\"} 0\n"), "which is counted");
+    ok(asks(&k, client, "/livez") > 0, "with descriptors again, who waited is served");
+    ok(!has(get(&k, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"descriptors\"} 0\n"), "which is counted");
     close(client);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 /* Reads what is on its way, to its end: that of the answer, or of the connection. */
-static bool is_cut_off(struct world *w, int fd)
+static bool is_cut_off(struct admin_kit *k, int fd)
 {
     char bytes[65536];
 
@@ -608,7 +608,7 @@ static bool is_cut_off(struct world *w, int fd)
             return true;
         if (n > 0)
             quiet = 0;
-        loop_run_once(w->loop, 1);
+        loop_run_once(k->loop, 1);
     }
     return false;
 }
@@ -618,28 +618,28 @@ static void test_untaken(void)
 {
     enum { READERS = 24 };
     int fds[READERS], newcomer;
-    struct world w;
+    struct admin_kit k;
     unsigned ended = 0;
 
-    world_init(&w, "127.0.0.1", NULL);
-    make_metrics_long(&w);
+    admin_kit_init(&k, "127.0.0.1", NULL);
+    make_metrics_long(&k);
     for (int i = 0; i < READERS; i++) {
-        fds[i] = dial_admin(&w);
-        if (asks(&w, fds[i], "/metrics") != 4096)
+        fds[i] = dial_admin(&k);
+        if (asks(&k, fds[i], "/metrics") != 4096)
             tap_bail("no answer");
     }
-    newcomer = dial_admin(&w);
-    ok(asks(&w, newcomer, "/livez") > 0 && asks(&w, newcomer, "/readyz") > 0, "health is told");
-    ok(asks(&w, newcomer, "/metrics") == 4096, "who comes is answered, whatever others do not read");
+    newcomer = dial_admin(&k);
+    ok(asks(&k, newcomer, "/livez") > 0 && asks(&k, newcomer, "/readyz") > 0, "health is told");
+    ok(asks(&k, newcomer, "/metrics") == 4096, "who comes is answered, whatever others do not read");
     for (int i = 0; i < READERS; i++)
-        ended += is_cut_off(&w, fds[i]);
+        ended += is_cut_off(&k, fds[i]);
     ok(ended > 5 && ended < READERS - 5, "what nobody reads is bounded: %u of %d were ended", ended, READERS);
-    ok(!is_cut_off(&w, newcomer), "not who came last");
-    ok(has(get(&w, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"answers\"}"), "which is counted");
+    ok(!is_cut_off(&k, newcomer), "not who came last");
+    ok(has(get(&k, NULL, "/metrics"), "mvproxy_admin_limits_total{limit=\"answers\"}"), "which is counted");
     close(newcomer);
     for (int i = 0; i < READERS; i++)
         close(fds[i]);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 /* The same of the page of many servers. */
@@ -647,20 +647,20 @@ static void test_pages(void)
 {
     enum { READERS = 10 };
     int fds[READERS];
-    struct world w;
+    struct admin_kit k;
 
-    world_init(&w, "127.0.0.1", NULL);
-    w.servers = 20000;
+    admin_kit_init(&k, "127.0.0.1", NULL);
+    k.servers = 20000;
     for (int i = 0; i < READERS; i++) {
-        fds[i] = dial_admin(&w);
-        if (asks(&w, fds[i], "/") == 0)
+        fds[i] = dial_admin(&k);
+        if (asks(&k, fds[i], "/") == 0)
             tap_bail("no page");
     }
-    ok(is_cut_off(&w, fds[0]) && is_cut_off(&w, fds[1]), "of ten pages that nobody reads the first two are ended");
-    ok(!is_cut_off(&w, fds[2]) && !is_cut_off(&w, fds[READERS - 1]), "and no other");
+    ok(is_cut_off(&k, fds[0]) && is_cut_off(&k, fds[1]), "of ten pages that nobody reads the first two are ended");
+    ok(!is_cut_off(&k, fds[2]) && !is_cut_off(&k, fds[READERS - 1]), "and no other");
     for (int i = 0; i < READERS; i++)
         close(fds[i]);
-    world_end(&w);
+    admin_kit_end(&k);
 }
 
 int main(void)

@@ -17,9 +17,9 @@
 
 /* ---- a client: one request, one answer, the end ---- */
 
-void client_on_event(struct stream *s, enum stream_event ev, void *arg)
+void admin_client_on_event(struct stream *s, enum stream_event ev, void *arg)
 {
-    struct client *c = arg;
+    struct admin_client *c = arg;
     struct slice piece;
 
     while (ev == STREAM_READABLE && (piece = stream_peek(s)).n > 0) {
@@ -31,10 +31,10 @@ void client_on_event(struct stream *s, enum stream_event ev, void *arg)
 }
 
 /* A connection that says nothing yet. */
-int dial_admin(struct world *w)
+int dial_admin(struct admin_kit *k)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)admin_port(w->admin)),
+                               .sin_port = htons((uint16_t)admin_port(k->admin)),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -51,19 +51,19 @@ struct slice answer_bytes(void)
     return last;
 }
 
-const char *ask_over(struct world *w, int fd, struct tls_ctx *tls, const char *request)
+const char *ask_over(struct admin_kit *k, int fd, struct tls_ctx *tls, const char *request)
 {
-    struct client c = {.over = false};
-    struct stream_opts o = {.fn = client_on_event, .arg = &c, .tls = tls};
+    struct admin_client c = {.over = false};
+    struct stream_opts o = {.fn = admin_client_on_event, .arg = &c, .tls = tls};
     uint64_t end = clock_ms() + PATIENCE_MS;
     struct stream *s;
 
     buf_init(&c.in, ANSWER_BYTES - 1);
-    s = stream_adopt(w->loop, fd, NULL, "admin", &o);
+    s = stream_adopt(k->loop, fd, NULL, "admin", &o);
     if (s == NULL || !stream_write(s, slice_str(request)))
         tap_bail("no client");
     while (!c.over && clock_ms() < end)
-        loop_run_once(w->loop, 20);
+        loop_run_once(k->loop, 20);
     ok(c.over, "%.*s: the answer ends", (int)strcspn(request, "\r"), request);
     last.n = buf_len(&c.in);
     memcpy(last_text, last.n == 0 ? "" : buf_slice(&c.in).p, last.n);
@@ -73,17 +73,17 @@ const char *ask_over(struct world *w, int fd, struct tls_ctx *tls, const char *r
     return last_text;
 }
 
-const char *ask(struct world *w, struct tls_ctx *tls, const char *request)
+const char *ask(struct admin_kit *k, struct tls_ctx *tls, const char *request)
 {
-    return ask_over(w, dial_admin(w), tls, request);
+    return ask_over(k, dial_admin(k), tls, request);
 }
 
-const char *get(struct world *w, struct tls_ctx *tls, const char *path)
+const char *get(struct admin_kit *k, struct tls_ctx *tls, const char *path)
 {
     char request[512];
 
     snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", path);
-    return ask(w, tls, request);
+    return ask(k, tls, request);
 }
 
 bool has(const char *text, const char *part)
@@ -101,13 +101,13 @@ const char *body_of(const char *answer)
     return end == NULL ? "(no body)" : end + 4;
 }
 
-/* ---- the world ---- */
+/* ---- the listener ---- */
 
 static bool check_ready(void *arg, struct err *why)
 {
-    struct world *w = arg;
+    struct admin_kit *k = arg;
 
-    return w->not_ready == NULL || err_set(why, "%s", w->not_ready);
+    return k->not_ready == NULL || err_set(why, "%s", k->not_ready);
 }
 
 static void flags(admin_flag_fn *each, void *each_arg, void *arg)
@@ -131,9 +131,9 @@ static const struct cluster_server hostile = {.id = "apiserver-x",
 static bool status(struct status *s, void *arg)
 {
     static const struct traffic nothing;
-    struct world *w = arg;
+    struct admin_kit *k = arg;
     struct served_input in = {.local_id = "apiserver-l", .local_host = "cp-a", .local_etag = {SLICE_LIT("")}};
-    size_t n = w->servers == 0 ? 1 : w->servers;
+    size_t n = k->servers == 0 ? 1 : k->servers;
 
     memset(s, 0, sizeof(*s));
     s->cluster.servers = mem_array(n, sizeof(hostile));
@@ -143,44 +143,44 @@ static bool status(struct status *s, void *arg)
     while (s->cluster.n < n)
         s->cluster.servers[s->cluster.n++] = hostile;
     s->cluster.own_id = s->cluster.hostname = s->cluster.identity = "";
-    s->ready = w->not_ready == NULL;
+    s->ready = k->not_ready == NULL;
     s->phase = s->version = s->hostname = s->reload_refused = s->files_refused = s->skewed_resources = "";
-    s->changes = w->changes;
+    s->changes = k->changes;
     s->traffic = &nothing;
     buf_init(&s->internals, 1);
     return true;
 }
 
-void world_init(struct world *w, const char *address, struct tls_ctx *tls)
+void admin_kit_init(struct admin_kit *k, const char *address, struct tls_ctx *tls)
 {
     struct err err = {""};
 
-    memset(w, 0, sizeof(*w));
-    w->metrics = metrics_new();
-    w->process = process_metrics_new(w->metrics, "0.0");
-    w->loop = loop_new(w->metrics);
-    w->health = health_new();
-    w->changes = changes_new();
-    health_add(w->health, HEALTH_READYZ, "ready", check_ready, w);
-    w->opts = (struct admin_opts){.bind_address = address,
+    memset(k, 0, sizeof(*k));
+    k->metrics = metrics_new();
+    k->process = process_metrics_new(k->metrics, "0.0");
+    k->loop = loop_new(k->metrics);
+    k->health = health_new();
+    k->changes = changes_new();
+    health_add(k->health, HEALTH_READYZ, "ready", check_ready, k);
+    k->opts = (struct admin_opts){.bind_address = address,
                                   .tls = tls,
                                   .version = "0.0",
-                                  .metrics = w->metrics,
-                                  .health = w->health,
+                                  .metrics = k->metrics,
+                                  .health = k->health,
                                   .flags = flags,
                                   .status = status,
-                                  .arg = w};
-    w->admin = admin_new(w->loop, &w->opts, &err);
-    if (w->admin == NULL)
+                                  .arg = k};
+    k->admin = admin_new(k->loop, &k->opts, &err);
+    if (k->admin == NULL)
         tap_bail("admin_new: %s", err.text);
 }
 
-void world_end(struct world *w)
+void admin_kit_end(struct admin_kit *k)
 {
-    admin_free(w->admin);
-    loop_free(w->loop);
-    health_free(w->health);
-    metrics_free(w->metrics);
-    process_metrics_free(w->process);
-    changes_free(w->changes);
+    admin_free(k->admin);
+    loop_free(k->loop);
+    health_free(k->health);
+    metrics_free(k->metrics);
+    process_metrics_free(k->process);
+    changes_free(k->changes);
 }

@@ -13,7 +13,7 @@
 
 enum { PATIENCE_MS = 60000, ANSWER_BYTES = 1 << 20 };
 
-struct world {
+struct admin_kit {
     struct loop *loop;
     struct metrics *metrics;
     struct process_metrics *process;
@@ -25,22 +25,22 @@ struct world {
     size_t servers; /* that the status has; 0: one */
 };
 
-void world_init(struct world *w, const char *address, struct tls_ctx *tls);
-void world_end(struct world *w);
+void admin_kit_init(struct admin_kit *k, const char *address, struct tls_ctx *tls);
+void admin_kit_end(struct admin_kit *k);
 
-/* What a stream of the client's has read; `arg` of client_on_event(). */
-struct client {
+/* What a stream of the client's has read; `arg` of admin_client_on_event(). */
+struct admin_client {
     struct buf in;
     bool over;
 };
-void client_on_event(struct stream *s, enum stream_event ev, void *arg);
+void admin_client_on_event(struct stream *s, enum stream_event ev, void *arg);
 
 /* A connection that says nothing yet. */
-int dial_admin(struct world *w);
+int dial_admin(struct admin_kit *k);
 /* The whole answer, NUL-terminated, valid until the next call. */
-const char *ask_over(struct world *w, int fd, struct tls_ctx *tls, const char *request);
-const char *ask(struct world *w, struct tls_ctx *tls, const char *request);
-const char *get(struct world *w, struct tls_ctx *tls, const char *path);
+const char *ask_over(struct admin_kit *k, int fd, struct tls_ctx *tls, const char *request);
+const char *ask(struct admin_kit *k, struct tls_ctx *tls, const char *request);
+const char *get(struct admin_kit *k, struct tls_ctx *tls, const char *path);
 /* The same answer, whatever bytes are in it. */
 struct slice answer_bytes(void);
 bool has(const char *text, const char *part);

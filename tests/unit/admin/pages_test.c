@@ -98,7 +98,7 @@ static struct schema_index *schemas_of(const char *hash)
 }
 
 /* Five that describe things differently, two schemas, and one that is not known. */
-static struct served *world(void)
+static struct served *snapshot(void)
 {
     static const char *const ids[] = {"apiserver-b", "apiserver-c", "apiserver-d", "apiserver-e", "apiserver-f"};
     struct served_peer peers[ROWS(ids)] = {{.id = NULL}};
@@ -263,7 +263,7 @@ static void make(struct status *s, const struct changes *c, const struct traffic
         .changes = c,
         .traffic = t,
         .now_ms = 600000,
-        .served = world(),
+        .served = snapshot(),
         .failover = "on, not needed",
         .etcd = "followed",
         .n_failing = bad ? 2 : 0,

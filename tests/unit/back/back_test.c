@@ -71,13 +71,13 @@ static const struct {
 static void answer_table(bool tls, bool bytewise)
 {
     for (size_t i = 0; i < ROWS(answers); i++) {
-        static struct kit k;
+        static struct back_kit k;
         struct server_conn *s;
         struct call c;
 
-        kit_open(&k, tls, 0);
+        back_kit_open(&k, tls, 0);
         call_start(&c, &k, answers[i].method, "/x");
-        s = kit_conn(&k, 0);
+        s = back_kit_conn(&k, 0);
         if (!conn_has(s, "\r\n\r\n"))
             tap_bail("no request");
         for (const char *p = answers[i].reply; *p != '\0' && s->s != NULL; p++) {
@@ -95,11 +95,11 @@ static void answer_table(bool tls, bool bytewise)
            answers[i].name);
         ok(body_is(&c, answers[i].body), "its body");
         settle(k.loop);
-        is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), (double)answers[i].conns_after,
+        is_double(back_kit_metric(&k, "mvproxy_back_connections", "idle"), (double)answers[i].conns_after,
                   "kept connections");
-        is_double(kit_metric(&k, "mvproxy_back_connections", "busy"), 0, "busy connections");
+        is_double(back_kit_metric(&k, "mvproxy_back_connections", "busy"), 0, "busy connections");
         call_free(&c);
-        kit_close(&k);
+        back_kit_close(&k);
     }
 }
 
@@ -107,11 +107,11 @@ static void answer_table(bool tls, bool bytewise)
 
 static void reuse(bool tls)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c[3];
 
-    kit_open(&k, tls, 0);
+    back_kit_open(&k, tls, 0);
     k.auto_reply = OK5;
     for (size_t i = 0; i < 3; i++) {
         call_start(&c[i], &k, "GET", "/a");
@@ -119,8 +119,8 @@ static void reuse(bool tls)
         call_free(&c[i]);
     }
     is_u64(k.n_conns, 1, "one connection for all");
-    is_double(kit_metric(&k, "mvproxy_back_connection_reuses_total", NULL), 2, "reused twice");
-    s = kit_conn(&k, 0);
+    is_double(back_kit_metric(&k, "mvproxy_back_connection_reuses_total", NULL), 2, "reused twice");
+    s = back_kit_conn(&k, 0);
     is_str(conn_take(s),
            "GET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\nGET /a HTTP/1.1\r\nHost: h\r\n\r\n",
            "and nothing but the requests");
@@ -129,19 +129,20 @@ static void reuse(bool tls)
     call_start(&c[0], &k, "GET", "/a");
     ok(call_is(&c[0], "head(200) end"), "on a new connection");
     call_free(&c[0]);
-    conn_close(kit_conn(&k, 1), STREAM_CLOSE_FLUSH);
-    ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "idle") == 0), "the server's close is noticed");
-    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "closed_by_server"), 1, "and counted");
-    kit_close(&k);
+    conn_close(back_kit_conn(&k, 1), STREAM_CLOSE_FLUSH);
+    ok(run_until(k.loop, back_kit_metric(&k, "mvproxy_back_connections", "idle") == 0),
+       "the server's close is noticed");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections_closed_total", "closed_by_server"), 1, "and counted");
+    back_kit_close(&k);
 }
 
 /* From inside on_end the connection that just became free is used. */
 static void follow_up(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call a, b;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.auto_reply = OK5;
     call_init(&a, &k, "GET", "/a");
     call_init(&b, &k, "GET", "/b");
@@ -152,7 +153,7 @@ static void follow_up(void)
     is_u64(k.n_conns, 1, "on the same connection");
     call_free(&a);
     call_free(&b);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The server closes just as the request goes out: a safe method is repeated, others are reported. */
@@ -165,18 +166,18 @@ static void race(void)
     } rows[] = {{"GET", "head(200) end", 2}, {"POST", "failed: unanswered", 1}};
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        static struct kit k;
+        static struct back_kit k;
         struct server_conn *s;
         struct call c;
 
-        kit_open(&k, false, 0);
+        back_kit_open(&k, false, 0);
         k.auto_reply = OK5;
         call_start(&c, &k, "GET", "/warm");
         ok(call_is(&c, "head(200) end"), "warm");
         call_free(&c);
         k.auto_reply = NULL;
         call_start(&c, &k, rows[i].method, "/race");
-        s = kit_conn(&k, 0);
+        s = back_kit_conn(&k, 0);
         ok(conn_has(s, "/race"), "the request went out on the old connection");
         k.auto_reply = OK5;
         conn_close(s, STREAM_CLOSE_NOW);
@@ -185,38 +186,38 @@ static void race(void)
         if (buf_has(&c.log, "failed"))
             ok(c.failure.reused && c.failure.request_sent && !c.failure.body_sent, "the owner learns why");
         call_free(&c);
-        kit_close(&k);
+        back_kit_close(&k);
     }
 }
 
 static void retries_end(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.close_at_once = true;
     call_start(&c, &k, "GET", "/");
     ok(call_is(&c, "failed: unanswered"), "a server that always hangs up");
     is_u64(k.n_conns, 3, "is tried three times");
-    is_double(kit_metric(&k, "mvproxy_back_retries_total", NULL), 2, "two of them retries");
+    is_double(back_kit_metric(&k, "mvproxy_back_retries_total", NULL), 2, "two of them retries");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* A machine may take that much time away before anybody can look. */
-static bool out_for(struct kit *k, uint64_t since_ms, uint64_t ms)
+static bool out_for(struct back_kit *k, uint64_t since_ms, uint64_t ms)
 {
     return !origin_healthy(k->origin) || loop_now_ms(k->loop) - since_ms >= ms;
 }
 
 static void dead_server(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c[3];
     uint64_t began;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     listener_close(k.listener);
     k.listener = NULL;
     ok(origin_healthy(k.origin), "healthy until proved otherwise");
@@ -235,33 +236,33 @@ static void dead_server(void)
     ok(call_is(&c[0], "failed: connect"), "refused again");
     call_free(&c[0]);
     ok(out_for(&k, began, 2 * HEALTH_CONNECT_OUT_MS), "and waits longer");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The connection goes while the head waits: each in its own way. */
 static void resets(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_start(&c, &k, "POST", "/");
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "request");
     conn_close(s, STREAM_CLOSE_ABORT);
     ok(call_is(&c, "failed: unanswered"), "reset before the answer");
     ok(!c.failure.reused, "on a fresh connection");
     call_free(&c);
     call_start(&c, &k, "POST", "/");
-    s = kit_conn(&k, 1);
+    s = back_kit_conn(&k, 1);
     ok(conn_has(s, "\r\n\r\n"), "request");
     conn_say(s, "HTTP/1.1 200 OK\r\n\r\nhel");
     ok(run_until(k.loop, buf_has(&c.body, "hel")), "some of the body");
     conn_close(s, STREAM_CLOSE_ABORT);
     ok(call_is(&c, "head(200) failed: body"), "a reset is no end of a body");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* ---- cancellation ---- */
@@ -271,28 +272,28 @@ static void cancellation(bool tls)
     static const char chunked[] = "HTTP/1.1 103 x\r\n\r\n"
                                   "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n";
     static const char *const events[] = {"interim", "head", "body"};
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c, d;
 
     for (size_t i = 0; i < ROWS(events); i++) {
-        kit_open(&k, tls, 0);
+        back_kit_open(&k, tls, 0);
         call_init(&c, &k, "GET", "/");
         c.cancel_at = events[i];
         call_send(&c);
-        s = kit_conn(&k, 0);
+        s = back_kit_conn(&k, 0);
         ok(conn_has(s, "\r\n\r\n"), "request");
         conn_say(s, chunked);
         ok(conn_closed(s), "cancelled in %s of an answer without end: the connection closes", events[i]);
         ok(buf_has(&c.log, "cancel") && !buf_has(&c.log, "end"), "and nothing is told any more");
         call_free(&c);
-        kit_close(&k);
+        back_kit_close(&k);
     }
-    kit_open(&k, tls, 1);
+    back_kit_open(&k, tls, 1);
     call_start(&c, &k, "GET", "/dialling");
     call_free(&c);
     call_start(&c, &k, "GET", "/first");
-    s = kit_conn(&k, k.n_conns);
+    s = back_kit_conn(&k, k.n_conns);
     ok(conn_has(s, "/first"), "the one after a cancelled one");
     call_start(&d, &k, "GET", "/waiting");
     settle(k.loop);
@@ -303,27 +304,28 @@ static void cancellation(bool tls)
     call_free(&c);
     settle(k.loop);
     ok(!buf_has(&s->got, "/waiting"), "and is never sent");
-    kit_close(&k);
+    back_kit_close(&k);
 
-    kit_open(&k, tls, 0);
+    back_kit_open(&k, tls, 0);
     listener_close(k.listener);
     k.listener = NULL;
     call_start(&c, &k, "GET", "/");
-    ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "dialling") == 0 || buf_len(&c.log) > 0), "fails");
+    ok(run_until(k.loop, back_kit_metric(&k, "mvproxy_back_connections", "dialling") == 0 || buf_len(&c.log) > 0),
+       "fails");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* ---- upgrades ---- */
 
 static void upgrades(bool tls)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
     double seconds;
 
-    kit_open(&k, tls, 0);
+    back_kit_open(&k, tls, 0);
     k.auto_reply = OK5;
     call_start(&c, &k, "GET", "/warm");
     ok(call_is(&c, "head(200) end"), "warm");
@@ -334,9 +336,9 @@ static void upgrades(bool tls)
         if (!http_head_add_id(&c.head, c.arena, HTTP_UPGRADE, SLICE_LIT("SPDY/3.1")))
             tap_bail("no memory");
         c.opts.upgrade = true;
-        seconds = kit_metric(&k, "mvproxy_back_request_duration_seconds", NULL);
+        seconds = back_kit_metric(&k, "mvproxy_back_request_duration_seconds", NULL);
         call_send(&c);
-        s = kit_conn(&k, i + 1);
+        s = back_kit_conn(&k, i + 1);
         ok(conn_has(s, "\r\n\r\n"), "on a connection of its own");
         is_str(
             conn_take(s),
@@ -353,30 +355,30 @@ static void upgrades(bool tls)
             ok(call_is(&c, "head(403) end"), "refused");
             ok(conn_closed(s), "and never pooled");
         }
-        ok(kit_metric(&k, "mvproxy_back_request_duration_seconds", NULL) > seconds, "an answer like any other");
+        ok(back_kit_metric(&k, "mvproxy_back_request_duration_seconds", NULL) > seconds, "an answer like any other");
         call_free(&c);
     }
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void timeouts(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_init(&c, &k, "GET", "/");
     c.opts.head_timeout_ms = 50;
     call_send(&c);
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(call_is(&c, "failed: timeout"), "no head in time");
     ok(conn_closed(s), "the connection goes with it");
     call_free(&c);
     call_init(&c, &k, "GET", "/");
     c.opts.head_timeout_ms = 1000;
     call_send(&c);
-    s = kit_conn(&k, 1);
+    s = back_kit_conn(&k, 1);
     ok(conn_has(s, "\r\n\r\n"), "request");
     conn_say(s, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
     ok(run_until(k.loop, buf_has(&c.body, "hel")), "a head in time");
@@ -385,33 +387,33 @@ static void timeouts(void)
     conn_say(s, "lo");
     ok(call_is(&c, "head(200) end"), "then the body may take its time");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void interim_flood(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_start(&c, &k, "GET", "/");
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "request");
     for (size_t i = 0; i <= LIMIT_INTERIM_RESPONSES; i++)
         conn_say(s, "HTTP/1.1 102 Processing\r\n\r\n");
     ok(call_over(&c), "a flood of interim responses ends it");
     is_int(c.failure.why, BACK_FAIL_HEAD, "as a bad head");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void identities(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, true, 0);
+    back_kit_open(&k, true, 0);
     k.auto_reply = OK5;
     for (size_t i = 0; i < 4; i++) {
         call_init(&c, &k, "GET", "/");
@@ -423,23 +425,23 @@ static void identities(void)
     is_u64(k.n_conns, 2, "one connection per identity");
     ok(!stream_tls_peer(k.conns[0].s)->present, "the first shows no certificate");
     is_slice(stream_tls_peer(k.conns[1].s)->common_name, "alice", "the second does");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* An origin that must speak TLS and has no context for it: a token in the clear would be everybody's. */
 static void never_in_the_clear(void)
 {
-    struct kit k;
+    struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
-    kit_origin(&k, &(struct origin_opts){.tls_required = true});
+    back_kit_open(&k, false, 0);
+    back_kit_origin(&k, &(struct origin_opts){.tls_required = true});
     call_start(&c, &k, "GET", "/a");
     ok(call_over(&c) && strcmp(c.failure_text, "peer-ca-file or proxy-client-cert-file is not configured") == 0,
        "without a context nothing is sent");
     is_u64(k.n_conns, 0, "not even a connection is made");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 struct series {
@@ -455,7 +457,7 @@ static void count_series(const struct metric_view *v, void *arg)
             slice_eq(v->label_values[0], slice_str(s->server));
 }
 
-static unsigned series_of(struct kit *k, const char *server)
+static unsigned series_of(struct back_kit *k, const char *server)
 {
     struct series s = {server, 0};
 
@@ -467,10 +469,10 @@ static unsigned series_of(struct kit *k, const char *server)
 static void servers_come_and_go(void)
 {
     struct origin *one, *same;
-    struct kit k;
+    struct back_kit k;
     char name[32];
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     for (unsigned i = 0; i < 600; i++) {
         (void)snprintf(name, sizeof(name), "gone-%u", i);
         origin_unref(origin_new(k.back, &(struct origin_opts){.name = name, .host = "127.0.0.1", .port = 1}));
@@ -486,24 +488,24 @@ static void servers_come_and_go(void)
     ok(series_of(&k, "late") > 10, "they stay while another address of that server is used");
     origin_unref(same);
     is_u64(series_of(&k, "late"), 0, "and go with the last");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Nobody above should ask for this; if somebody does, nothing of it is sent. */
 static void unsendable(void)
 {
-    struct kit k;
+    struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_init(&c, &k, "GET", "/x");
     if (!http_head_add(&c.head, c.arena, SLICE_LIT("X-A"), SLICE_LIT("a\r\nX-B: b")))
         tap_bail("no memory");
     call_send(&c);
     ok(call_is(&c, "failed: head"), "a head that would be two");
-    is_str(conn_take(kit_conn(&k, 0)), "", "nothing of it is sent");
+    is_str(conn_take(back_kit_conn(&k, 0)), "", "nothing of it is sent");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 int main(void)

@@ -15,7 +15,7 @@ static void no_tokens(void)
                                          "Bearer  x",  "Bearer x y", "bearer x  z"};
 
     for (size_t i = 0; i < ROWS(values); i++) {
-        static struct h2_kit k;
+        static struct back_h2_kit k;
         struct call c;
 
         h2_open(&k);
@@ -37,7 +37,7 @@ static void no_tokens(void)
 static void same_tokens(void)
 {
     static const char *const values[] = {"Bearer a", "bearer a", "BEARER a", "Bearer a "};
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
 
     h2_open(&k);
@@ -60,7 +60,7 @@ static void tokens_taken(void)
     } rows[] = {{599, false, true}, {600, true, true}, {86399, true, true}, {86400, true, false}};
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        static struct h2_kit k;
+        static struct back_h2_kit k;
         struct call c;
         uint64_t bearer;
 
@@ -89,7 +89,7 @@ static void tokens_taken(void)
 /* Not even of the token that is kept where one without hash would be. */
 static void answers_to_nobody(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     char text[32];
     struct call c;
 
@@ -110,7 +110,7 @@ static void answers_to_nobody(void)
 /* A CORS filter answers before anybody looks at the token: 204, whatever that is. */
 static void options(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
 
     h2_open(&k);

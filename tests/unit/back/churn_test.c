@@ -63,7 +63,7 @@ static void accounts(void)
 
 /* ---- HTTP/1.1 ---- */
 
-static void call_from(struct call *c, struct kit *k, const char *client)
+static void call_from(struct call *c, struct back_kit *k, const char *client)
 {
     call_init(c, k, "GET", "/x");
     c->opts.client = client;
@@ -76,25 +76,25 @@ static void cancel(struct call *c)
     c->r = NULL;
 }
 
-static bool is_idle(struct kit *k, double n)
+static bool is_idle(struct back_kit *k, double n)
 {
-    return run_until(k->loop, kit_metric(k, "mvproxy_back_connections", "idle") >= n);
+    return run_until(k->loop, back_kit_metric(k, "mvproxy_back_connections", "idle") >= n);
 }
 
 /* Before the answer, in its head, in its body: the connection serves the next. */
 static void kept(bool tls)
 {
     static const char *const events[] = {NULL, "interim", "head", "body"};
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
 
-    kit_open(&k, tls, 0);
+    back_kit_open(&k, tls, 0);
     for (size_t i = 0; i < ROWS(events); i++) {
         call_init(&c, &k, i % 2 == 0 ? "GET" : "DELETE", "/x");
         c.cancel_at = events[i];
         call_send(&c);
-        s = kit_conn(&k, 0);
+        s = back_kit_conn(&k, 0);
         ok(conn_has(s, "/x"), "request");
         if (events[i] == NULL)
             cancel(&c);
@@ -125,7 +125,7 @@ static void kept(bool tls)
     ok(call_is(&c, "head(200) end"), "the next one has its own answer");
     call_free(&c);
     is_u64(k.n_conns, 1, "one handshake for all of them");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void closed(void)
@@ -138,13 +138,13 @@ static void closed(void)
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\n",
         "nonsense\r\n\r\n",
     };
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     for (size_t i = 0; i < ROWS(answers); i++) {
         call_start(&c, &k, "GET", "/x");
-        ok(conn_has(kit_conn(&k, i), "/x"), "request");
+        ok(conn_has(back_kit_conn(&k, i), "/x"), "request");
         cancel(&c);
         conn_say(&k.conns[i], answers[i]);
         ok(conn_closed(&k.conns[i]), "what is long, has no end or is odd ends the connection, %zu", i);
@@ -158,46 +158,46 @@ static void closed(void)
     ok(conn_closed(&k.conns[k.n_conns - 1]), "nobody knows its end");
     call_free(&c);
     call_start(&c, &k, "GET", "/x");
-    ok(conn_has(kit_conn(&k, k.n_conns), "/x"), "request");
+    ok(conn_has(back_kit_conn(&k, k.n_conns), "/x"), "request");
     cancel(&c);
     conn_close(&k.conns[k.n_conns - 1], STREAM_CLOSE_ABORT);
-    ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "busy") == 0), "the server may leave");
-    is_u64((uint64_t)kit_metric(&k, "mvproxy_back_retries_total", NULL), 0, "nothing is sent again for nobody");
+    ok(run_until(k.loop, back_kit_metric(&k, "mvproxy_back_connections", "busy") == 0), "the server may leave");
+    is_u64((uint64_t)back_kit_metric(&k, "mvproxy_back_retries_total", NULL), 0, "nothing is sent again for nobody");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* A server that does not answer is not waited for. */
 static void in_time(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_start(&c, &k, "GET", "/x");
-    ok(conn_has(kit_conn(&k, 0), "/x"), "request");
+    ok(conn_has(back_kit_conn(&k, 0), "/x"), "request");
     cancel(&c);
     settle(k.loop);
     ok(!k.conns[0].eof, "the connection is held");
     ok(conn_closed(&k.conns[0]), "not for long");
     call_free(&c);
     call_start(&c, &k, "GET", "/x");
-    ok(conn_has(kit_conn(&k, 1), "/x"), "request");
+    ok(conn_has(back_kit_conn(&k, 1), "/x"), "request");
     cancel(&c);
     conn_say(&k.conns[1], "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel");
     settle(k.loop);
     ok(conn_closed(&k.conns[1]), "nor for the rest of a body");
     call_free(&c);
     call_start(&c, &k, "GET", "/x");
-    ok(conn_has(kit_conn(&k, 2), "/x"), "request");
+    ok(conn_has(back_kit_conn(&k, 2), "/x"), "request");
     cancel(&c);
     call_free(&c);
     back_free(k.back);
     k.back = back_new(k.loop, NULL);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
-static void answer_all(struct kit *k)
+static void answer_all(struct back_kit *k)
 {
     for (size_t i = 0; i < k->n_conns; i++)
         if (buf_has(&k->conns[i].got, "\r\n\r\n")) {
@@ -206,7 +206,7 @@ static void answer_all(struct kit *k)
         }
 }
 
-static bool are_asked(struct kit *k, size_t n)
+static bool are_asked(struct back_kit *k, size_t n)
 {
     size_t asked = 0;
 
@@ -219,11 +219,11 @@ static bool are_asked(struct kit *k, size_t n)
 static void storm(void)
 {
     enum { ROUNDS = 40, AT_ONCE = 20 };
-    static struct kit k;
+    static struct back_kit k;
     static struct call c[AT_ONCE];
     struct call other;
 
-    kit_open(&k, true, 0);
+    back_kit_open(&k, true, 0);
     for (size_t round = 0; round < ROUNDS; round++) {
         for (size_t i = 0; i < AT_ONCE; i++)
             call_from(&c[i], &k, "10.0.0.1");
@@ -246,19 +246,19 @@ static void storm(void)
     call_send(&other);
     ok(call_is(&other, "head(200) end"), "and what was read to its end is not held against this one");
     call_free(&other);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Answers that cannot be read to their end: the budget holds. */
 static void waste(void)
 {
     enum { BUDGET = LIMIT_CHURN_DIALS + 1 };
-    static struct kit k;
+    static struct back_kit k;
     struct call c, other;
     size_t before;
 
     stop_clock();
-    kit_open(&k, true, 0);
+    back_kit_open(&k, true, 0);
     k.auto_reply = ENDLESS;
     for (size_t i = 0; i < BUDGET; i++) {
         call_from(&c, &k, "10.0.0.1");
@@ -287,25 +287,25 @@ static void waste(void)
     ok(call_is(&c, "failed: client"), "what needs a connection of its own is refused");
     ok(!c.failure.request_sent, "unsent");
     call_free(&c);
-    kit_origin(&k, &(struct origin_opts){0});
+    back_kit_origin(&k, &(struct origin_opts){0});
     call_from(&c, &k, "10.0.0.1");
     turn_clock(150);
     settle(k.loop);
     ok(call_is(&c, "head(200) end"), "in time he gets one again");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
     clock_real();
 }
 
 /* Refused upgrades, and bodies that never come, end connections as well. */
 static void other_waste(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
     size_t n = 0;
 
     stop_clock();
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.auto_reply = OK5;
     do {
         call_init(&c, &k, "GET", "/exec");
@@ -323,23 +323,23 @@ static void other_waste(void)
     ok(n > LIMIT_CHURN_DIALS && n <= LIMIT_CHURN_DIALS + 3, "after so many: %zu", n);
     is_str(c.failure_text, "its client has wasted too many connections", "his");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
     clock_real();
 }
 
 /* Who waits in vain hears whose fault it is. */
 static void held_for_ever(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
     stop_clock();
-    kit_open(&k, false, 0);
-    kit_origin(&k, &(struct origin_opts){.connect_timeout_ms = 20});
+    back_kit_open(&k, false, 0);
+    back_kit_origin(&k, &(struct origin_opts){.connect_timeout_ms = 20});
     k.auto_reply = ENDLESS;
     do {
         call_from(&c, &k, "10.0.0.1");
-        ok(run_until(k.loop, buf_len(&c.log) > 0 || kit_metric(&k, "mvproxy_back_connections", "dialling") == 0),
+        ok(run_until(k.loop, buf_len(&c.log) > 0 || back_kit_metric(&k, "mvproxy_back_connections", "dialling") == 0),
            "asked");
         settle(k.loop);
         if (buf_len(&c.log) == 0)
@@ -350,19 +350,19 @@ static void held_for_ever(void)
     turn_clock(60);
     ok(call_is(&c, "failed: client"), "refused in the end");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
     clock_real();
 }
 
 /* Who has come out of debt waits with the others, each no longer than his time. */
 static void held_for_a_while(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call busy, early, late;
 
     stop_clock();
-    kit_open(&k, false, 0);
-    kit_origin(&k, &(struct origin_opts){.connect_timeout_ms = 250, .max_connections = 1});
+    back_kit_open(&k, false, 0);
+    back_kit_origin(&k, &(struct origin_opts){.connect_timeout_ms = 250, .max_connections = 1});
     k.auto_reply = ENDLESS;
     for (size_t i = 0; i <= LIMIT_CHURN_DIALS; i++) {
         call_from(&early, &k, "10.0.0.1");
@@ -389,7 +389,7 @@ static void held_for_a_while(void)
             cancel(c);
         call_free(c);
     }
-    kit_close(&k);
+    back_kit_close(&k);
     clock_real();
 }
 
@@ -397,13 +397,13 @@ static void held_for_a_while(void)
 static void released(void)
 {
     enum { HELD = 9, AT_ONCE = 4 };
-    static struct kit k;
+    static struct back_kit k;
     struct call c, held[HELD];
     size_t before;
 
     stop_clock();
-    kit_open(&k, false, 0);
-    kit_origin(&k, &(struct origin_opts){.connect_timeout_ms = 60000});
+    back_kit_open(&k, false, 0);
+    back_kit_origin(&k, &(struct origin_opts){.connect_timeout_ms = 60000});
     k.auto_reply = ENDLESS;
     for (size_t i = 0; i <= LIMIT_CHURN_DIALS; i++) {
         call_from(&c, &k, "10.0.0.1");
@@ -420,8 +420,8 @@ static void released(void)
     settle(k.loop);
     is_u64(k.n_conns, before, "no dial for whoever is in debt");
     turn_clock(150);
-    ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "dialling") > 0), "out of debt");
-    is_double(kit_metric(&k, "mvproxy_back_connections", "dialling"), AT_ONCE, "so many dials at once");
+    ok(run_until(k.loop, back_kit_metric(&k, "mvproxy_back_connections", "dialling") > 0), "out of debt");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections", "dialling"), AT_ONCE, "so many dials at once");
     for (size_t n = AT_ONCE; n < HELD + AT_ONCE; n += AT_ONCE, turn_clock(110))
         ok(run_until(k.loop, k.n_conns == before + (n < HELD ? n : HELD)), "in the end one for each");
     for (size_t i = 0; i < HELD; i++) {
@@ -429,7 +429,7 @@ static void released(void)
             cancel(&held[i]);
         call_free(&held[i]);
     }
-    kit_close(&k);
+    back_kit_close(&k);
     clock_real();
 }
 
@@ -438,7 +438,7 @@ static void released(void)
 /* Resets are passed on as long as the client does not live on them; then its streams are read to their ends. */
 static void streams(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s = NULL;
     struct call c;
     size_t n;
@@ -468,14 +468,14 @@ static void streams(void)
         settle(k.k.loop);
         if (i == 0) {
             h2_data(s, s->asked[n].id, "hello", true);
-            ok(run_until(k.k.loop, kit_metric(&k.k, "mvproxy_back_streams", NULL) == 0), "read to its end");
+            ok(run_until(k.k.loop, back_kit_metric(&k.k, "mvproxy_back_streams", NULL) == 0), "read to its end");
             ok(!s->asked[n].reset, "and not reset");
         } else if (i == 1) {
             h2_bulk(s, s->asked[n].id, LIMIT_DRAIN_BYTES + 1);
             ok(h2_was_reset(s, n), "but not if it is long");
         } else if (i == 2) {
             h2_rst(s, s->asked[n].id, NGHTTP2_INTERNAL_ERROR);
-            ok(run_until(k.k.loop, kit_metric(&k.k, "mvproxy_back_streams", NULL) == 0), "the server may end it");
+            ok(run_until(k.k.loop, back_kit_metric(&k.k, "mvproxy_back_streams", NULL) == 0), "the server may end it");
         } else {
             turn_clock(TIMEOUT_DRAIN_MS + 1);
             ok(h2_was_reset(s, n), "nor for long");

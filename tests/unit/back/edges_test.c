@@ -15,35 +15,35 @@
 /* What cannot be read to its end is closed, also from inside of what comes before the answer. */
 static void cancelled_in_interim(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_init(&c, &k, "POST", "/x");
     c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 5};
     c.cancel_at = "interim";
     call_send(&c);
-    ok(conn_has(kit_conn(&k, 0), "\r\n\r\n"), "a request whose body is to come");
+    ok(conn_has(back_kit_conn(&k, 0), "\r\n\r\n"), "a request whose body is to come");
     conn_say(&k.conns[0], "HTTP/1.1 103 x\r\n\r\n" OK5);
     ok(call_is(&c, "interim(103) cancel"), "is cancelled in an interim answer");
     ok(conn_closed(&k.conns[0]), "its connection ends");
     settle(k.loop);
     ok(call_is(&c, "interim(103) cancel"), "and nobody hears of the rest");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Paused before there is an answer: its head comes, its body waits. */
 static void paused_at_once(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     for (int i = 0; i < 2; i++) {
         call_start(&c, &k, "GET", "/x");
-        s = kit_conn(&k, 0);
+        s = back_kit_conn(&k, 0);
         ok(conn_has(s, "\r\n\r\n"), "request");
         conn_take(s);
         back_pause(c.r);
@@ -62,19 +62,19 @@ static void paused_at_once(void)
         call_free(&c);
     }
     is_u64(k.n_conns, 1, "the connection is kept");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The buffer in which heads are put together is kept, but not at any size. */
 static void long_head(void)
 {
     static char target[LIMIT_STREAM_OUTPUT_HIGH + 100];
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
     memset(target, 'x', sizeof(target) - 1);
     target[0] = '/';
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.auto_reply = OK5;
     call_start(&c, &k, "GET", "/short");
     ok(call_is(&c, "head(200) end"), "a short head");
@@ -84,14 +84,14 @@ static void long_head(void)
     ok(call_is(&c, "head(200) end"), "a long one");
     is_u64(k.back->scratch.cap, 0, "does not");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* ---- what was not asked for comes at the last moment ---- */
 
 static int raw = -1;
 
-static void take_raw(struct kit *k, int fd)
+static void take_raw(struct back_kit *k, int fd)
 {
     (void)k;
     if (raw >= 0)
@@ -105,7 +105,7 @@ static void raw_says(const char *text)
         tap_bail("send");
 }
 
-static bool raw_is_asked(struct kit *k, const char *what)
+static bool raw_is_asked(struct back_kit *k, const char *what)
 {
     char got[1000];
     ssize_t n = 0;
@@ -115,26 +115,26 @@ static bool raw_is_asked(struct kit *k, const char *what)
     return n > 0 && memmem(got, (size_t)n, what, strlen(what)) != NULL;
 }
 
-static void (*kit_on_body)(void *arg, struct slice data);
+static void (*back_kit_on_body)(void *arg, struct slice data);
 
 /* While the owner has the last of an answer, before the connection goes to the next. */
 static void say_more(void *arg, struct slice data)
 {
-    kit_on_body(arg, data);
+    back_kit_on_body(arg, data);
     raw_says(OK5);
 }
 
 static void answered_before_asked(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct back_handler h;
     struct call a, b;
 
-    kit_open(&k, false, 1);
+    back_kit_open(&k, false, 1);
     k.on_accept = take_raw;
     call_init(&a, &k, "GET", "/a");
     h = *a.opts.handler;
-    kit_on_body = h.on_body;
+    back_kit_on_body = h.on_body;
     h.on_body = say_more;
     a.opts.handler = &h;
     call_send(&a);
@@ -144,13 +144,13 @@ static void answered_before_asked(void)
     raw_says(OK5);
     ok(call_is(&a, "head(200) end"), "it is answered, and once more");
     ok(raw_is_asked(&k, "/b"), "the next one");
-    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "unsolicited_bytes"), 1,
+    is_double(back_kit_metric(&k, "mvproxy_back_connections_closed_total", "unsolicited_bytes"), 1,
               "does not get a connection that has an answer already");
     raw_says("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
     ok(call_is(&b, "head(404) end"), "and has its own");
     call_free(&a);
     call_free(&b);
-    kit_close(&k);
+    back_kit_close(&k);
     close(raw);
     raw = -1;
 }
@@ -159,11 +159,11 @@ static void answered_before_asked(void)
 
 static void trailers_cannot_be_sent(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct http_head trailers;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_init(&c, &k, "POST", "/x");
     c.opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
     call_send(&c);
@@ -174,10 +174,10 @@ static void trailers_cannot_be_sent(void)
     back_finish(c.r, &trailers);
     ok(call_is(&c, "failed: body"), "trailers that would be others");
     is_str(c.failure_text, "request trailers cannot be sent", "that is said");
-    ok(conn_closed(kit_conn(&k, 0)), "the connection ends");
+    ok(conn_closed(back_kit_conn(&k, 0)), "the connection ends");
     ok(!buf_has(&k.conns[0].got, "C: d"), "nothing of them is sent");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* ---- time ---- */
@@ -185,15 +185,15 @@ static void trailers_cannot_be_sent(void)
 /* What was sent while the process was suspended comes to the server only now: it has as long again, and no longer. */
 static void suspended(bool answers)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     clock_fake(clock_us(), clock_wall_us());
     call_init(&c, &k, "GET", "/x");
     c.opts.head_timeout_ms = 5; /* of a clock that stands: looked at again and again */
     call_send(&c);
-    ok(conn_has(kit_conn(&k, 0), "\r\n\r\n"), "request");
+    ok(conn_has(back_kit_conn(&k, 0), "\r\n\r\n"), "request");
     clock_fake(clock_us() + 20000000, clock_wall_us());
     for (int i = 0; i < 200 && loop_missed_ms(k.loop) == 0; i++)
         loop_run_once(k.loop, 5);
@@ -212,7 +212,7 @@ static void suspended(bool answers)
     }
     clock_real();
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* ---- health ---- */
@@ -220,10 +220,10 @@ static void suspended(bool answers)
 /* Whose time is over has a trial: not by what proves nothing. */
 static void no_trial(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     clock_fake(clock_us(), clock_wall_us());
     k.close_at_once = true;
     for (int i = 0; i < 20 && origin_healthy(k.origin); i++) {
@@ -243,7 +243,7 @@ static void no_trial(void)
         call_free(&c);
     }
     clock_real();
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* ---- the end, and memory ---- */
@@ -251,10 +251,10 @@ static void no_trial(void)
 /* What fails is told at the end of the turn; with `back` it is not told at all. */
 static void freed_while_failing(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c, none;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_init(&c, &k, "GET", "/x");
     c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 5};
     call_send(&c);
@@ -267,7 +267,7 @@ static void freed_while_failing(void)
     c.r = none.r = NULL;
     call_free(&c);
     call_free(&none);
-    kit_close(&k);
+    back_kit_close(&k);
     back_free(NULL);
 }
 
@@ -283,11 +283,11 @@ static void fetch_without_memory(void)
         {.id = HTTP_ACCEPT, .name = SLICE_LIT("Accept"), .value = SLICE_LIT("a")},
         {.name = SLICE_LIT("X-Other"), .value = SLICE_LIT("b")}};
     static char body[9000];
-    static struct kit k;
+    static struct back_kit k;
     unsigned failed = 0;
     bool told = false;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     for (unsigned nth = 1; nth < 60; nth++) {
         const struct fetch_opts o = {.origin = k.origin,
                                      .method = SLICE_LIT("POST"),
@@ -308,7 +308,7 @@ static void fetch_without_memory(void)
     settle(k.loop);
     ok(failed > 3, "%u allocations that fail: no fetch", failed);
     ok(!told, "and nobody is told");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 int main(void)

@@ -9,7 +9,7 @@
 #include "unit/back/kit.h"
 
 struct got {
-    struct kit *kit;
+    struct back_kit *kit;
     unsigned calls;
     bool ok;
     unsigned status;
@@ -43,7 +43,7 @@ static bool on_piece(void *arg, const struct http_head *head, struct slice piece
     return g->stop_after == 0 || buf_len(&g->pieces) < g->stop_after;
 }
 
-static void got_init(struct got *g, struct kit *k)
+static void got_init(struct got *g, struct back_kit *k)
 {
     memset(g, 0, sizeof(*g));
     g->kit = k;
@@ -57,7 +57,7 @@ static void got_free(struct got *g)
     buf_free(&g->pieces);
 }
 
-static struct fetch_opts opts_of(struct kit *k)
+static struct fetch_opts opts_of(struct back_kit *k)
 {
     return (struct fetch_opts){.origin = k->origin,
                                .method = SLICE_LIT("GET"),
@@ -100,12 +100,12 @@ static const struct {
 static void table(void)
 {
     for (size_t i = 0; i < ROWS(rows); i++) {
-        static struct kit k;
+        static struct back_kit k;
         struct server_conn *s;
         struct fetch_opts o;
         struct got g;
 
-        kit_open(&k, false, 0);
+        back_kit_open(&k, false, 0);
         got_init(&g, &k);
         o = opts_of(&k);
         o.ceiling = rows[i].ceiling;
@@ -113,7 +113,7 @@ static void table(void)
         g.stop_after = rows[i].stop_after;
         if (fetch_start(k.back, k.loop, &o, on_done, &g) == NULL)
             tap_bail("no memory");
-        s = kit_conn(&k, 0);
+        s = back_kit_conn(&k, 0);
         ok(conn_has(s, "\r\n\r\n"), "request");
         conn_say(s, rows[i].reply);
         ok(run_until(k.loop, g.calls > 0), "%s: done", rows[i].name);
@@ -129,20 +129,20 @@ static void table(void)
         if (strstr(rows[i].reply, "gzip") != NULL)
             is_u64(buf_len(&g.pieces), 0, "nothing of it is looked at");
         got_free(&g);
-        kit_close(&k);
+        back_kit_close(&k);
     }
 }
 
 static void request_text(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     const struct http_field field = {SLICE_LIT("Accept"), SLICE_LIT("x/y"), HTTP_ACCEPT};
     char want[256];
     struct server_conn *s;
     struct fetch_opts o;
     struct got g;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     got_init(&g, &k);
     o = opts_of(&k);
     o.method = SLICE_LIT("PUT");
@@ -151,7 +151,7 @@ static void request_text(void)
     o.n_fields = 1;
     if (fetch_start(k.back, k.loop, &o, on_done, &g) == NULL)
         tap_bail("no memory");
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n1"), "request");
     (void)snprintf(want, sizeof(want),
                    "PUT /x HTTP/1.1\r\nAccept: x/y\r\nAccept-Encoding: identity\r\nHost: "
@@ -177,18 +177,18 @@ static void request_text(void)
     conn_say(s, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n");
     ok(run_until(k.loop, g.calls > 2) && g.ok, "is answered by a head alone");
     got_free(&g);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void ends(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct fetch_opts o;
     struct fetch *f;
     struct got g;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     got_init(&g, &k);
     o = opts_of(&k);
     o.timeout_ms = 50;
@@ -203,17 +203,17 @@ static void ends(void)
     k.auto_reply = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
     o.on_piece = on_piece;
     g.cancel_in_piece = fetch_start(k.back, k.loop, &o, on_done, &g);
-    s = kit_conn(&k, 1); /* the dial of the cancelled one was not wasted */
-    ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "idle") == 1) && !s->eof,
+    s = back_kit_conn(&k, 1); /* the dial of the cancelled one was not wasted */
+    ok(run_until(k.loop, back_kit_metric(&k, "mvproxy_back_connections", "idle") == 1) && !s->eof,
        "cancelled in the middle of a piece: the rest is read");
     is_int(g.calls, 1, "nothing is told");
     is_slice(buf_slice(&g.pieces), "hello", "after that piece");
     got_free(&g);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Asks, and gives the number of the connection that the answer came over. */
-static uint64_t number(struct kit *k, const struct fetch_opts *o)
+static uint64_t number(struct back_kit *k, const struct fetch_opts *o)
 {
     struct got g;
 
@@ -227,20 +227,20 @@ static uint64_t number(struct kit *k, const struct fetch_opts *o)
 
 static void connections(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct fetch_opts o;
     uint64_t first;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.auto_reply = "HTTP/1.1 304 x\r\n\r\n";
     o = opts_of(&k);
     first = number(&k, &o);
     ok(first > 0, "connections have numbers");
     is_u64(number(&k, &o), first, "the same one, the same number");
-    conn_close(kit_conn(&k, 0), STREAM_CLOSE_NOW);
+    conn_close(back_kit_conn(&k, 0), STREAM_CLOSE_NOW);
     ok(number(&k, &o) > first, "a later one has a higher number");
     is_u64(k.n_conns, 2, "it is another one");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /*
@@ -251,7 +251,7 @@ static void memory(bool tls)
 {
     static char text[20000];
     const struct http_field long_field = {.name = SLICE_LIT("X-Long"), .value = slice_of(text, sizeof(text))};
-    static struct kit k;
+    static struct back_kit k;
     bool clean = false;
     unsigned failures = 0, n;
 
@@ -261,7 +261,7 @@ static void memory(bool tls)
         struct fetch *f;
         struct got g;
 
-        kit_open(&k, tls, 0);
+        back_kit_open(&k, tls, 0);
         k.short_of_memory = true;
         k.auto_reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n";
         got_init(&g, &k);
@@ -290,7 +290,7 @@ static void memory(bool tls)
         got_free(&g);
         if (origin_in_flight(k.origin) != 0)
             ok(false, "something is left in flight after failure %u", n);
-        kit_close(&k);
+        back_kit_close(&k);
     }
     ok(clean, "%sone of %u allocations fails at a time: %u fetches fail", tls ? "TLS: " : "", n, failures);
     ok(failures > 5, "some do");

@@ -37,18 +37,18 @@ static bool feed_server(struct server_conn *s, const char *text, size_t n, size_
 
 static void big_download(bool tls, bool chunked)
 {
-    static struct kit k;
+    static struct back_kit k;
     char *text = pattern(BIG), *wire = text;
     size_t n = BIG, at = 0, paused = 0;
     struct server_conn *s;
     struct call c;
     struct buf b;
 
-    kit_open(&k, tls, 0);
+    back_kit_open(&k, tls, 0);
     call_init(&c, &k, "GET", "/");
     c.pause_at = "body";
     call_send(&c);
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "request");
     buf_init(&b, 2 * BIG);
     if (chunked) {
@@ -85,13 +85,13 @@ static void big_download(bool tls, bool chunked)
     ok(slice_eq(buf_slice(&c.body), slice_of(text, BIG)), "byte for byte");
     call_free(&c);
     settle(k.loop);
-    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "the connection is kept, unpaused");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "the connection is kept, unpaused");
     k.auto_reply = OK5;
     call_start(&c, &k, "GET", "/again");
     ok(call_is(&c, "head(200) end"), "and works");
     call_free(&c);
     is_u64(k.n_conns, 1, "one connection");
-    kit_close(&k);
+    back_kit_close(&k);
     buf_free(&b);
     free(text);
 }
@@ -99,15 +99,15 @@ static void big_download(bool tls, bool chunked)
 /* While the owner pauses, the server finishes and leaves: what it sent is not lost. */
 static void pause_and_close(bool tls, enum stream_close_how how, const char *log)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
 
-    kit_open(&k, tls, 0);
+    back_kit_open(&k, tls, 0);
     call_init(&c, &k, "GET", "/");
     c.pause_at = "head";
     call_send(&c);
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "request");
     conn_say(s, OK5);
     conn_close(s, how);
@@ -117,25 +117,25 @@ static void pause_and_close(bool tls, enum stream_close_how how, const char *log
     ok(call_is(&c, log), "%sthen %s", tls ? "TLS: " : "", log);
     ok(slice_eq(buf_slice(&c.body), SLICE_LIT("hello")), "with all of the body");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void upload(bool tls, bool chunked)
 {
-    static struct kit k;
+    static struct back_kit k;
     char *text = pattern(BIG);
     size_t at = 0, waits = 0;
     struct server_conn *s;
     struct call c;
     bool congested = false;
 
-    kit_open(&k, tls, 0);
+    back_kit_open(&k, tls, 0);
     call_init(&c, &k, "PUT", "/");
     c.opts.body = (struct http_body){chunked ? HTTP_BODY_CHUNKED : HTTP_BODY_LENGTH, chunked ? 0 : BIG};
     call_send(&c);
     ok(back_congested(c.r), "congested before there is a connection");
     ok(run_until(k.loop, c.writable > 0), "writable");
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "the head is there before the body");
     stream_pause(s->s, STREAM_PAUSE_LIMIT);
     while (at < BIG) {
@@ -172,20 +172,20 @@ static void upload(bool tls, bool chunked)
     conn_say(s, "HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n");
     ok(call_is(&c, "head(201) end"), "answered");
     settle(k.loop);
-    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "kept");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "kept");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
     free(text);
 }
 
 static void small_bodies(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct http_head trailers;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     /* given before there is a connection */
     call_init(&c, &k, "POST", "/early");
     c.opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
@@ -196,7 +196,7 @@ static void small_bodies(void)
     if (!http_head_init(&trailers, c.arena, 1) || !http_head_add(&trailers, c.arena, SLICE_LIT("A"), SLICE_LIT("b")))
         tap_bail("no memory");
     back_finish(c.r, &trailers);
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n0\r\n"), "sent");
     settle(k.loop);
     is_str(conn_take(s),
@@ -215,7 +215,7 @@ static void small_bodies(void)
     back_finish(c.r, NULL);
     ok(conn_has(s, "0\r\n\r\n"), "empty chunked body");
     conn_close(s, STREAM_CLOSE_NOW);
-    s = kit_conn(&k, 1);
+    s = back_kit_conn(&k, 1);
     ok(conn_has(s, "\r\n\r\n0\r\n\r\n"), "is repeated on a new connection");
     conn_say(s, OK5);
     ok(call_is(&c, "head(200) end"), "answered");
@@ -231,44 +231,44 @@ static void small_bodies(void)
     ok(call_is(&c, "failed: unanswered"), "lost");
     ok(c.failure.body_sent && c.failure.request_sent && c.failure.reused, "and the owner knows");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The end of a body that has ended before there was a connection is on each connection on which the request goes out.
  */
 static void ended_early(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_init(&c, &k, "GET", "/nothing");
     c.opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
     call_send(&c);
     back_finish(c.r, NULL);
     for (unsigned i = 0; i < 2; i++) {
-        ok(conn_has(kit_conn(&k, i), "/nothing"), "an empty chunked body, time %u", i);
+        ok(conn_has(back_kit_conn(&k, i), "/nothing"), "an empty chunked body, time %u", i);
         settle(k.loop);
-        is_str(conn_take(kit_conn(&k, i)),
+        is_str(conn_take(back_kit_conn(&k, i)),
                "GET /nothing HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "ends at once");
         if (i == 0)
-            conn_close(kit_conn(&k, 0), STREAM_CLOSE_NOW);
+            conn_close(back_kit_conn(&k, 0), STREAM_CLOSE_NOW);
     }
-    conn_say(kit_conn(&k, 1), OK5);
+    conn_say(back_kit_conn(&k, 1), OK5);
     ok(call_is(&c, "head(200) end"), "answered");
     settle(k.loop);
-    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "and the connection can be used again");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "and the connection can be used again");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void wrong_lengths(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     for (size_t i = 0; i < 3; i++) {
         call_init(&c, &k, "POST", "/");
         c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 5};
@@ -283,34 +283,34 @@ static void wrong_lengths(void)
         ok(!back_write(c.r, SLICE_LIT("x")), "over");
         ok(call_is(&c, "failed: body"), "fails");
         if (i < 2) {
-            s = kit_conn(&k, k.n_conns - 1);
+            s = back_kit_conn(&k, k.n_conns - 1);
             ok(conn_closed(s), "the connection is closed: the server must not wait for the rest");
             ok(!buf_has(&s->got, "56"), "nothing beyond the length went out");
         }
         call_free(&c);
     }
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void early_answer(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_init(&c, &k, "POST", "/");
     c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 1000000};
     call_send(&c);
     ok(run_until(k.loop, c.writable > 0), "writable");
     ok(back_write(c.r, SLICE_LIT("some")), "some of the body");
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "some"), "there");
     conn_say(s, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno");
     ok(call_is(&c, "head(413) end"), "answered before the body was complete");
     ok(conn_closed(s), "such a connection is not used again");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void expectations(void)
@@ -318,18 +318,18 @@ static void expectations(void)
     static const char *const replies[] = {"HTTP/1.1 100 Continue\r\n\r\n", "", OK5};
 
     for (size_t i = 0; i < ROWS(replies); i++) {
-        static struct kit k;
+        static struct back_kit k;
         struct server_conn *s;
         struct call c;
 
-        kit_open(&k, false, 0);
+        back_kit_open(&k, false, 0);
         call_init(&c, &k, "POST", "/");
         if (!http_head_add_id(&c.head, c.arena, HTTP_EXPECT, SLICE_LIT("100-continue")))
             tap_bail("no memory");
         c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 3};
         c.opts.expect_continue = true;
         call_send(&c);
-        s = kit_conn(&k, 0);
+        s = back_kit_conn(&k, 0);
         ok(conn_has(s, "\r\n\r\n"), "head");
         settle(k.loop);
         is_int(c.writable, 0, "waits");
@@ -338,7 +338,7 @@ static void expectations(void)
             conn_say(s, replies[i]);
             ok(call_is(&c, "head(200) end"), "a final answer instead");
             call_free(&c);
-            kit_close(&k);
+            back_kit_close(&k);
             continue;
         }
         conn_say(s, replies[i]);
@@ -348,14 +348,14 @@ static void expectations(void)
         conn_say(s, OK5);
         ok(call_is(&c, i == 0 ? "interim(100) head(200) end" : "head(200) end"), "answered");
         call_free(&c);
-        kit_close(&k);
+        back_kit_close(&k);
     }
 }
 
 /* What waits of an answer for its owner is charged to him, and is nobody's when he has gone. */
 static void charged_answer(bool tls, bool cancelled)
 {
-    static struct kit k;
+    static struct back_kit k;
     static char text[60 << 10];
     struct quota quota;
     struct server_conn *s;
@@ -364,12 +364,12 @@ static void charged_answer(bool tls, bool cancelled)
 
     quota_init(&quota, NULL, 0);
     memset(text, 'x', sizeof(text) - 1);
-    kit_open(&k, tls, 0);
+    back_kit_open(&k, tls, 0);
     call_init(&c, &k, "GET", "/");
     c.opts.quota = &quota;
     c.pause_at = "head";
     call_send(&c);
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "request");
     before = quota.held;
     conn_say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffff\r\n");
@@ -386,7 +386,7 @@ static void charged_answer(bool tls, bool cancelled)
     }
     is_u64(quota.held, 0, "nothing is left, at once");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The head of an answer is there for as long as its request, which may be for ever. */
@@ -394,7 +394,7 @@ static void charged_head(bool lasting, bool room)
 {
     enum { FIELDS = 20, VALUE = 4000 };
     static char head[FIELDS * (VALUE + 8) + 64];
-    static struct kit k;
+    static struct back_kit k;
     struct quota quota;
     struct server_conn *s;
     struct call c;
@@ -404,12 +404,12 @@ static void charged_head(bool lasting, bool room)
         n += (size_t)snprintf(head + n, sizeof(head) - n, "X: %0*d\r\n", VALUE, i);
     (void)snprintf(head + n, sizeof(head) - n, "\r\n");
     quota_init(&quota, NULL, room ? 0 : FIELDS * VALUE);
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_init(&c, &k, "GET", "/");
     c.opts.quota = &quota;
     c.opts.lasting = lasting;
     call_send(&c);
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "request");
     conn_say(s, head);
     if (room) {
@@ -423,43 +423,43 @@ static void charged_head(bool lasting, bool room)
     }
     is_u64(quota.held, 0, "nothing is left");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Not even for a request without any answer is there room. */
 static void no_room(bool lasting)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct quota quota;
     struct call c;
 
     quota_init(&quota, NULL, 100);
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_init(&c, &k, "GET", "/");
     c.opts.quota = &quota;
     c.opts.lasting = lasting;
     is_null(back_start(k.back, &c.opts), "no room for a request");
     is_u64(quota.held, 0, "nothing is charged");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The server stops reading in the middle of a body; `answering`: after its answer has begun. */
 static void not_taken(bool chunked, bool answering)
 {
-    static struct kit k;
+    static struct back_kit k;
     static char piece[64 << 10];
     struct server_conn *s;
     size_t given = 0;
     struct call c;
 
     memset(piece, 'x', sizeof(piece));
-    kit_open(&k, true, 0);
-    kit_origin(&k, &(struct origin_opts){.stall_timeout_ms = 200});
+    back_kit_open(&k, true, 0);
+    back_kit_origin(&k, &(struct origin_opts){.stall_timeout_ms = 200});
     call_init(&c, &k, "PUT", "/");
     c.opts.body = (struct http_body){chunked ? HTTP_BODY_CHUNKED : HTTP_BODY_LENGTH, chunked ? 0 : BIG};
     call_send(&c);
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "request");
     stream_pause(s->s, STREAM_PAUSE_LIMIT);
     if (answering) {
@@ -476,25 +476,25 @@ static void not_taken(bool chunked, bool answering)
     ok(call_is(&c, answering ? "head(200) failed: timeout" : "failed: timeout"), "%s: ends",
        chunked ? "chunked" : "length");
     is_str(c.failure_text, "server does not take the request's body", "and says why");
-    ok(kit_metric(&k, "mvproxy_back_failures_total", "timeout") == 1, "counted");
+    ok(back_kit_metric(&k, "mvproxy_back_failures_total", "timeout") == 1, "counted");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The time that an answer has ends with its head, whatever of the body is still to come. */
 static void late_body(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
 
-    kit_open(&k, false, 0);
-    kit_origin(&k, &(struct origin_opts){.stall_timeout_ms = 20});
+    back_kit_open(&k, false, 0);
+    back_kit_origin(&k, &(struct origin_opts){.stall_timeout_ms = 20});
     call_init(&c, &k, "PUT", "/");
     c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 3};
     c.opts.head_timeout_ms = 2000;
     call_send(&c);
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "\r\n\r\n"), "request");
     conn_say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
     ok(call_is(&c, "head(200)"), "answered early");
@@ -508,17 +508,17 @@ static void late_body(void)
     conn_say(s, "0\r\n\r\n");
     ok(call_is(&c, "head(200) end"), "over");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* One that its owner does not give is not the server's fault; but the answer is late all the same. */
 static void not_given(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
-    kit_origin(&k, &(struct origin_opts){.stall_timeout_ms = 20});
+    back_kit_open(&k, false, 0);
+    back_kit_origin(&k, &(struct origin_opts){.stall_timeout_ms = 20});
     call_init(&c, &k, "PUT", "/");
     c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 10};
     c.opts.head_timeout_ms = 300;
@@ -528,7 +528,7 @@ static void not_given(void)
     ok(call_is(&c, "failed: timeout"), "the time of the answer holds for uploads");
     is_str(c.failure_text, "no response head in time", "and nothing else");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 int main(void)

@@ -21,7 +21,7 @@ static bool body_is(const struct call *c, const char *text)
 
 static void well_formed(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct h2_asked *a;
     struct call c, d;
@@ -48,9 +48,9 @@ static void well_formed(void)
     h2_headers(s, a->id, ":status: 404\n", true);
     ok(call_is(&d, "head(404) end"), "a head that is all");
     is_u64(k.n_conns, 1, "on the same connection");
-    is_double(kit_metric(&k.k, "mvproxy_back_connection_reuses_total", NULL), 1, "counted as reuse");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections", "idle"), 1, "idle now");
-    is_double(kit_metric(&k.k, "mvproxy_back_streams", NULL), 0, "no streams");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connection_reuses_total", NULL), 1, "counted as reuse");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections", "idle"), 1, "idle now");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_streams", NULL), 0, "no streams");
     call_free(&c);
     call_free(&d);
     h2_close(&k);
@@ -59,7 +59,7 @@ static void well_formed(void)
 /* nghttp2 by itself sends no block of header fields of more than 64 KiB. */
 static void long_head(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static char value[15001]; /* LIMIT_H2_BACK_HEAD */
     struct h2_conn *s;
     struct h2_asked *a;
@@ -93,7 +93,7 @@ static size_t lines_of(struct slice text)
 static void many_fields(void)
 {
     static const size_t numbers[] = {1, 16, 17, 256, 257, 400};
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct http_head small;
     struct h2_conn *s;
     struct h2_asked *a;
@@ -266,7 +266,7 @@ static const struct {
 /* Each lie ends its request, and nobody else's. */
 static void malformed(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call other, c;
     struct h2_conn *s;
     size_t n = 1;
@@ -302,7 +302,7 @@ static void malformed(void)
 
 static void cancelled(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static const char *const events[] = {"head", "body"};
     struct h2_conn *s = NULL;
     struct call c;
@@ -341,7 +341,7 @@ static void cancelled(void)
 
 static void head_timeout(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
 
     h2_open(&k);
@@ -359,7 +359,7 @@ static void head_timeout(void)
 
 static void goaway(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s, *t;
     struct call c[3];
 
@@ -378,12 +378,12 @@ static void goaway(void)
     t = h2_conn(&k, 1);
     h2_headers(t, h2_asked(t, 0)->id, ":status: 201\n", true);
     ok(call_is(&c[2], "head(201) end"), "what was not processed goes elsewhere");
-    is_double(kit_metric(&k.k, "mvproxy_back_retries_total", NULL), 1, "counted");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_retries_total", NULL), 1, "counted");
     h2_data(s, s->asked[0].id, "a", true);
     h2_data(s, s->asked[1].id, "b", true);
     ok(call_is(&c[0], "head(200) end") && call_is(&c[1], "head(200) end"), "the others to their end");
     ok(h2_ended(s), "then the connection is closed");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "goaway"), 1, "with its reason");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "goaway"), 1, "with its reason");
     for (int i = 0; i < 3; i++)
         call_free(&c[i]);
     h2_close(&k);
@@ -391,7 +391,7 @@ static void goaway(void)
 
 static void refused(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -410,7 +410,7 @@ static void refused(void)
 
 static void lost(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call waiting, reading, paused, posted;
 
@@ -441,7 +441,7 @@ static void lost(void)
     back_resume(paused.r);
     ok(call_is(&paused, "head(200) failed: body"), "and fails behind");
     ok(body_is(&paused, "kept"), "what had come");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "broken"), 1, "counted");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "broken"), 1, "counted");
     call_free(&reading);
     call_free(&waiting);
     call_free(&paused);
@@ -452,7 +452,7 @@ static void lost(void)
 /* A server that is killed: what we write finds nobody, but what it had said before is here, behind a PING as well. */
 static void heard_out(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct stream *ours;
     struct call c, d;
@@ -486,7 +486,7 @@ static void heard_out(void)
 /* A whole answer that waits for its reader survives its connection. */
 static void kept_answer(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c, d;
 
@@ -519,7 +519,7 @@ static void kept_answer(void)
 
 static void windows(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call slow, fast;
     uint64_t given = 0;
@@ -571,7 +571,7 @@ static void windows(void)
 
 static void ignored_windows(bool whole)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c, other;
 
@@ -594,7 +594,7 @@ static void ignored_windows(bool whole)
     is_u64(s->goaway_code, NGHTTP2_FLOW_CONTROL_ERROR, "FLOW_CONTROL_ERROR");
     ok(h2_ended(s), "the connection is closed");
     ok(call_is(&other, "head(200) failed: body"), "its requests end");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "flow_control"), 1, "counted");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "flow_control"), 1, "counted");
     if (c.r != NULL)
         back_resume(c.r);
     ok(call_is(&c, "head(200) failed: body"), "all of them");
@@ -703,7 +703,7 @@ static const struct {
 static void hostile(void)
 {
     for (size_t i = 0; i < ROWS(attacks); i++) {
-        static struct h2_kit k;
+        static struct back_h2_kit k;
         struct h2_conn *s;
         struct call c;
 
@@ -717,8 +717,8 @@ static void hostile(void)
         ok(h2_ended(s), "%s: the connection ends", attacks[i].name);
         ok(call_over(&c) && buf_has(&c.log, "failed"), "%s: so does its request", attacks[i].name);
         if (attacks[i].reason != NULL)
-            is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", attacks[i].reason), 1, "%s: counted",
-                      attacks[i].name);
+            is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", attacks[i].reason), 1,
+                      "%s: counted", attacks[i].name);
         if (attacks[i].code != 0)
             is_u64(s->goaway_code, attacks[i].code, "%s: error code", attacks[i].name);
         call_free(&c);
@@ -728,13 +728,13 @@ static void hostile(void)
 
 static void dead_server(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct origin_opts o = {.ping_after_ms = 30, .ping_timeout_ms = 500};
     struct h2_conn *s;
     struct call c;
 
     h2_open(&k);
-    kit_origin(&k.k, &o);
+    back_kit_origin(&k.k, &o);
     h2_call_send(&c, &k, "/x", NULL);
     s = h2_conn(&k, 0);
     h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
@@ -742,7 +742,7 @@ static void dead_server(void)
     ok(call_is(&c, "head(200)"), "the watch goes on");
     k.silent = true;
     ok(call_is(&c, "head(200) failed: body"), "one that does not is dead");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "ping_timeout"), 1, "counted");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "ping_timeout"), 1, "counted");
     call_free(&c);
     h2_close(&k);
 }
@@ -750,13 +750,13 @@ static void dead_server(void)
 /* Whoever cannot ask whether the server is there says so. */
 static void no_memory_to_ask(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct origin_opts o = {.ping_after_ms = 30, .ping_timeout_ms = 60000};
     struct h2_conn *s;
     struct call c;
 
     h2_open(&k);
-    kit_origin(&k.k, &o);
+    back_kit_origin(&k.k, &o);
     h2_call_send(&c, &k, "/x", NULL);
     s = h2_conn(&k, 0);
     h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
@@ -768,7 +768,7 @@ static void no_memory_to_ask(void)
     }
     mem_fail_nth(0);
     ok(call_is(&c, "head(200) failed: body"), "no memory for it ends the connection");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_memory"), 1, "counted");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_memory"), 1, "counted");
     call_free(&c);
     h2_close(&k);
 }

@@ -53,7 +53,7 @@ ssize_t __wrap_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, s
     return error;
 }
 
-static void upload_init(struct call *c, struct h2_kit *k, uint64_t length)
+static void upload_init(struct call *c, struct back_h2_kit *k, uint64_t length)
 {
     h2_call_init(c, k, "/x", NULL);
     c->head.method = SLICE_LIT("POST");
@@ -64,7 +64,7 @@ static void upload_init(struct call *c, struct h2_kit *k, uint64_t length)
 /* As Go's servers do: first that they leave, then what they have looked at. */
 static void two_goaways(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -80,7 +80,7 @@ static void two_goaways(void)
     h2_headers(s, s->asked[0].id, OK_HEAD, true);
     ok(call_is(&c, "head(200) end"), "what it was asked before is answered");
     ok(h2_ended(s), "then the connection ends");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "goaway"), 1, "for that reason");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "goaway"), 1, "for that reason");
     call_free(&c);
     h2_close(&k);
 }
@@ -88,12 +88,12 @@ static void two_goaways(void)
 /* A question that is out already is as good as one more. */
 static void doubted_twice(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
     h2_open(&k);
-    kit_origin(&k.k, &(struct origin_opts){.ping_after_ms = 20, .ping_timeout_ms = 60000});
+    back_kit_origin(&k.k, &(struct origin_opts){.ping_after_ms = 20, .ping_timeout_ms = 60000});
     h2_call_send(&c, &k, "/x", NULL);
     s = h2_conn(&k, 0);
     (void)h2_asked(s, 0);
@@ -112,12 +112,12 @@ static void doubted_twice(void)
 /* A request comes in the very turn in which the connection has been idle for long enough: that is no reason to ask. */
 static void used_in_time(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
     h2_open(&k);
-    kit_origin(&k.k, &(struct origin_opts){.idle_timeout_ms = 20, .ping_after_ms = 60000});
+    back_kit_origin(&k.k, &(struct origin_opts){.idle_timeout_ms = 20, .ping_after_ms = 60000});
     clock_fake(clock_us(), clock_wall_us());
     h2_call_send(&c, &k, "/x", NULL);
     s = h2_conn(&k, 0);
@@ -140,12 +140,12 @@ static void used_in_time(void)
 static void not_taken(void)
 {
     static char body[100000];
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
 
     h2_open(&k);
     k.holds = true;
-    kit_origin(&k.k, &(struct origin_opts){.stall_timeout_ms = 20});
+    back_kit_origin(&k.k, &(struct origin_opts){.stall_timeout_ms = 20});
     clock_fake(clock_us(), clock_wall_us());
     upload_init(&c, &k, sizeof(body));
     call_send(&c);
@@ -168,7 +168,7 @@ static void not_taken(void)
 /* As many frames that carry nothing as a server may send in a second, twice, and then one more. */
 static void control_frames(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -191,7 +191,7 @@ static void control_frames(void)
     ok(!s->eof && k.n_conns == 1, "the connection goes on");
     h2_frame(s, NGHTTP2_PING, 0, 0, SLICE_LIT("12345678"));
     ok(h2_ended(s), "one more ends it");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "flood"), 1, "as a flood");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "flood"), 1, "as a flood");
     clock_real();
     call_free(&c);
     h2_close(&k);
@@ -200,7 +200,7 @@ static void control_frames(void)
 /* However much has come: in between what it makes us say goes out. */
 static void input_in_pieces(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -219,7 +219,7 @@ static void input_in_pieces(void)
 
 /* ---- tokens ---- */
 
-static void token_asks(struct call *c, struct h2_kit *k, bool hop)
+static void token_asks(struct call *c, struct back_h2_kit *k, bool hop)
 {
     h2_call_init(c, k, "/x", "Bearer a");
     c->opts.hop = hop;
@@ -234,7 +234,7 @@ static void token_with_several(void)
         size_t conn, nth;
     } rows[] = {{false, 0, 0}, {false, 0, 1}, {true, 1, 0}, {true, 1, 1}, {false, 0, 2},
                 {false, 2, 0}, {false, 2, 1}, {true, 1, 2}, {true, 3, 0}, {false, 2, 2}};
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call c[ROWS(rows)];
     size_t used = 0;
 
@@ -242,7 +242,7 @@ static void token_with_several(void)
     k.max_streams = 3;
     tls_ctx_unref(k.k.client_cert_tls);
     k.k.client_cert_tls = hop_client_ctx("front-proxy-client", false);
-    kit_origin(&k.k, &(struct origin_opts){.ping_after_ms = 0});
+    back_kit_origin(&k.k, &(struct origin_opts){.ping_after_ms = 0});
     tls_ctx_unref(k.k.server_tls);
     k.k.server_tls = hop_server_ctx(true);
     h2_judge_bearer(&k, "Bearer a", 200);
@@ -272,7 +272,7 @@ static void token_with_several(void)
 /* It has answered without all of the body, whose rest is nobody's; its owner has not read the answer yet. */
 static void answered_before_all_is_sent(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -294,7 +294,7 @@ static void answered_before_all_is_sent(void)
     is_u64(buf_len(&s->asked[0].body), 5, "nothing of it is sent");
     back_resume(c.r);
     ok(call_is(&c, "head(200) end") && buf_has(&c.body, "answer"), "the answer is there");
-    is_double(kit_metric(&k.k, "mvproxy_back_streams", NULL), 0, "and the stream gone");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_streams", NULL), 0, "and the stream gone");
     call_free(&c);
     h2_close(&k);
 }
@@ -302,7 +302,7 @@ static void answered_before_all_is_sent(void)
 /* Its owner lets go in the middle of what has waited for it. */
 static void cancelled_while_delivered(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -330,7 +330,7 @@ static void cancelled_while_delivered(void)
 static void unsendable(void)
 {
     static const char *const names[] = {"a field", "a host", "a method", "a path"};
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
 
     h2_open(&k);
@@ -365,7 +365,7 @@ static void bad_answers(void)
         {"a field that is none", ":status: 200\nX y: 1\n", NULL, "failed: head"},
         {"trailers with one that is none", OK_HEAD, "X y: 1\n", "head(200) failed: body"},
     };
-    static struct h2_kit k;
+    static struct back_h2_kit k;
 
     h2_open(&k);
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -390,7 +390,7 @@ static void bad_answers(void)
 static void long_trailers(void)
 {
     enum { FIELDS = 4, NAME = 3, OVERHEAD = 32, EACH = LIMIT_TRAILER_BYTES / FIELDS - NAME - OVERHEAD };
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static char fields[FIELDS * (EACH + 8)], value[EACH + 2];
 
     h2_open(&k);
@@ -421,7 +421,7 @@ static void long_trailers(void)
 /* Whatever nghttp2 has no memory for, the connection ends, and those on it are told. */
 static void nghttp2_without_memory(const char *function)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c, other;
 
@@ -449,10 +449,10 @@ static void nghttp2_without_memory(const char *function)
     ok(run_until(k.k.loop, other.r == NULL || k.n_conns == 2), "%s: the request ends, or goes elsewhere", function);
     without_memory = NULL;
     ok(call_over(&c), "the other one ends");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_memory"), 1, "with its connection");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_memory"), 1, "with its connection");
     call_free(&c);
     call_free(&other);
-    is_double(kit_metric(&k.k, "mvproxy_back_streams", NULL), 0, "no stream is left");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_streams", NULL), 0, "no stream is left");
     h2_close(&k);
 }
 
@@ -467,7 +467,7 @@ static void refused_by_nghttp2(void)
                 {NGHTTP2_ERR_CALLBACK_FAILURE, "protocol_error", NGHTTP2_PROTOCOL_ERROR}};
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        static struct h2_kit k;
+        static struct back_h2_kit k;
         struct h2_conn *s;
         struct call c;
 
@@ -481,7 +481,8 @@ static void refused_by_nghttp2(void)
         h2_headers(s, s->asked[0].id, OK_HEAD, false);
         ok(call_over(&c), "input that nghttp2 refuses, %zu: the request ends", i);
         ok(h2_ended(s), "with its connection");
-        is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", rows[i].reason), 1, "%s", rows[i].reason);
+        is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", rows[i].reason), 1, "%s",
+                  rows[i].reason);
         is_u64(s->goaways, 1, "the server is told");
         is_u64(s->goaway_code, rows[i].code, "why");
         call_free(&c);
@@ -499,13 +500,13 @@ static void ignore_failure(void *arg, const struct back_failure_info *f)
 static void too_many_wait(bool http2)
 {
     static const struct back_handler handler = {.on_failed = ignore_failure};
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     size_t busy = 0;
     struct call c;
 
     h2_open(&k);
     k.silent = true;
-    kit_origin(&k.k, &(struct origin_opts){.max_connections = 1, .connect_timeout_ms = 600000});
+    back_kit_origin(&k.k, &(struct origin_opts){.max_connections = 1, .connect_timeout_ms = 600000});
     h2_call_init(&c, &k, "/x", NULL);
     c.opts.http2 = http2 ? BACK_HTTP2_SHARED : BACK_HTTP1;
     c.opts.handler = &handler;

@@ -147,9 +147,9 @@ static nghttp2_session *session_new(struct h2_conn *c)
     return session;
 }
 
-static void on_accept(struct kit *kit, int fd)
+static void on_accept(struct back_kit *kit, int fd)
 {
-    struct h2_kit *k = list_entry(kit, struct h2_kit, k);
+    struct back_h2_kit *k = list_entry(kit, struct back_h2_kit, k);
     struct h2_conn *c = calloc(1, sizeof(*c));
     struct stream_opts o = {.fn = on_event, .arg = c, .tls = kit->server_tls};
 
@@ -164,24 +164,24 @@ static void on_accept(struct kit *kit, int fd)
         tap_bail("stream_accept");
 }
 
-void h2_open(struct h2_kit *k)
+void h2_open(struct back_h2_kit *k)
 {
     memset(k, 0, sizeof(*k));
-    kit_open(&k->k, true, 0);
+    back_kit_open(&k->k, true, 0);
     tls_ctx_unref(k->k.server_tls);
     k->k.server_tls = server_ctx(true);
     k->k.on_accept = on_accept;
     k->max_streams = 100;
 }
 
-void h2_close(struct h2_kit *k)
+void h2_close(struct back_h2_kit *k)
 {
     if (k->k.listener != NULL) /* what would come in from here on nobody would close */
         listener_close(k->k.listener);
     k->k.listener = NULL;
     for (size_t i = 0; i < k->n_conns; i++)
         h2_conn_close(k->conns[i], STREAM_CLOSE_NOW);
-    kit_close(&k->k);
+    back_kit_close(&k->k);
     for (size_t i = 0; i < k->n_conns; i++) {
         struct h2_conn *c = k->conns[i];
 
@@ -201,7 +201,7 @@ void h2_conn_close(struct h2_conn *c, enum stream_close_how how)
     c->s = NULL;
 }
 
-struct h2_conn *h2_conn(struct h2_kit *k, size_t n)
+struct h2_conn *h2_conn(struct back_h2_kit *k, size_t n)
 {
     if (!run_until(k->k.loop, k->n_conns > n))
         tap_bail("no connection %zu", n);
@@ -343,7 +343,7 @@ void h2_open_windows(struct h2_conn *c, int32_t id, uint32_t by)
 
 /* ---- requests ---- */
 
-void h2_judge_bearer(struct h2_kit *k, const char *bearer, unsigned status)
+void h2_judge_bearer(struct back_h2_kit *k, const char *bearer, unsigned status)
 {
     struct call c;
     struct back_request asked = {.back = k->k.back, .response = {.status = status}};
@@ -356,7 +356,7 @@ void h2_judge_bearer(struct h2_kit *k, const char *bearer, unsigned status)
     call_free(&c);
 }
 
-void h2_call_init(struct call *c, struct h2_kit *k, const char *target, const char *bearer)
+void h2_call_init(struct call *c, struct back_h2_kit *k, const char *target, const char *bearer)
 {
     call_init(c, &k->k, "GET", target);
     c->opts.with_cert = bearer == NULL;
@@ -366,7 +366,7 @@ void h2_call_init(struct call *c, struct h2_kit *k, const char *target, const ch
         tap_bail("no memory");
 }
 
-void h2_call_send(struct call *c, struct h2_kit *k, const char *target, const char *bearer)
+void h2_call_send(struct call *c, struct back_h2_kit *k, const char *target, const char *bearer)
 {
     h2_call_init(c, k, target, bearer);
     call_send(c);

@@ -23,7 +23,7 @@ struct h2_asked {
 };
 
 struct h2_conn {
-    struct h2_kit *k;
+    struct back_h2_kit *k;
     struct stream *s; /* NULL once closed */
     nghttp2_session *session;
     struct h2_asked asked[H2_KIT_STREAMS];
@@ -33,8 +33,8 @@ struct h2_conn {
     bool eof, failed;
 };
 
-struct h2_kit {
-    struct kit k;
+struct back_h2_kit {
+    struct back_kit k;
     struct h2_conn *conns[H2_KIT_CONNS];
     size_t n_conns;
     uint32_t max_streams; /* in the server's SETTINGS; set before the connection comes */
@@ -42,10 +42,10 @@ struct h2_kit {
     bool holds;           /* windows of bodies open by h2_open_windows() only; set before the connection comes */
 };
 
-void h2_open(struct h2_kit *k);
-void h2_close(struct h2_kit *k);
+void h2_open(struct back_h2_kit *k);
+void h2_close(struct back_h2_kit *k);
 /* The nth connection, waits for it. */
-struct h2_conn *h2_conn(struct h2_kit *k, size_t n);
+struct h2_conn *h2_conn(struct back_h2_kit *k, size_t n);
 /* The nth request on it, waits until it is complete. */
 struct h2_asked *h2_asked(struct h2_conn *c, size_t n);
 /* Waits until so much of its body is there. */
@@ -67,9 +67,9 @@ void h2_settings(struct h2_conn *c, uint16_t id, uint32_t value);
 void h2_open_windows(struct h2_conn *c, int32_t id, uint32_t by);
 
 /* As after an answer to a request with this Authorization. */
-void h2_judge_bearer(struct h2_kit *k, const char *bearer, unsigned status);
+void h2_judge_bearer(struct back_h2_kit *k, const char *bearer, unsigned status);
 /* A request over HTTP/2 with the certificate; `bearer`: without, and with this Authorization. */
-void h2_call_init(struct call *c, struct h2_kit *k, const char *target, const char *bearer);
-void h2_call_send(struct call *c, struct h2_kit *k, const char *target, const char *bearer);
+void h2_call_init(struct call *c, struct back_h2_kit *k, const char *target, const char *bearer);
+void h2_call_send(struct call *c, struct back_h2_kit *k, const char *target, const char *bearer);
 
 #endif

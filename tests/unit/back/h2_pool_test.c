@@ -17,7 +17,7 @@
 
 static void identities(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call c[6];
     static const struct {
         const char *bearer; /* NULL: with the certificate */
@@ -48,7 +48,7 @@ static void identities(void)
 /* Whoever the server does not know shares nothing with anybody. */
 static void unauthorized(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -72,7 +72,7 @@ static void unauthorized(void)
 static void long_head(void)
 {
     static char target[LIMIT_H2_BACK_HEAD];
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
 
     h2_open(&k);
@@ -94,7 +94,7 @@ static void long_head(void)
 static void early_answers(void)
 {
     enum { BATCH = 50 };
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call c[BATCH];
     size_t refused = 0;
 
@@ -115,7 +115,7 @@ static void early_answers(void)
     ok(refused > LIMIT_H2_CONTROL_FRAMES, "%zu uploads are refused and reset", refused);
     settle(k.k.loop);
     is_u64(k.n_conns, 1, "all on one connection");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "flood"), 0, "which goes on");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "flood"), 0, "which goes on");
     h2_close(&k);
 }
 
@@ -124,10 +124,10 @@ static void unknown_bearers(void)
 {
     /* Besides 401 what kube-apiserver says before it looks at the token: to a bad timeout, or while it stops. */
     static const unsigned statuses[] = {401, 400, 429, 500, 503};
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, true, 0);
+    back_kit_open(&k, true, 0);
     tls_ctx_unref(k.server_tls);
     k.server_tls = server_ctx(true);
     for (size_t i = 0; i < 3 * ROWS(statuses); i++) {
@@ -155,17 +155,17 @@ static void unknown_bearers(void)
     ok(call_is(&c, "head(200) end"), "one that is taken there");
     ok(!back_is_stranger(k.back, &c.head), "is known then");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* What may not go over HTTP/2 goes over HTTP/1.1. */
 static void not_for_h2(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c[4];
     struct back_request known = {.response = {.status = 200}};
 
-    kit_open(&k, true, 0);
+    back_kit_open(&k, true, 0);
     tls_ctx_unref(k.server_tls);
     k.server_tls = server_ctx(true);
     k.auto_reply = OK5;
@@ -192,16 +192,16 @@ static void not_for_h2(void)
     }
     is_u64(k.n_conns, 1, "on one HTTP/1.1 connection");
     ok(buf_has(&k.conns[0].got, "GET /x HTTP/1.1"), "which it is");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Nor what goes there without TLS: no ALPN could tell what the server speaks. */
 static void not_without_tls(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.auto_reply = OK5;
     call_init(&c, &k, "GET", "/x");
     c.opts.http2 = BACK_HTTP2_SHARED;
@@ -210,7 +210,7 @@ static void not_without_tls(void)
     ok(call_is(&c, "head(200) end"), "plain text is HTTP/1.1");
     is_u64(k.n_conns, 1, "at once");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* ---- streams that fill up ---- */
@@ -218,7 +218,7 @@ static void not_without_tls(void)
 static void filling(void)
 {
     enum { N = 25 };
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call c[N];
     size_t seen = 0;
 
@@ -239,7 +239,7 @@ static void filling(void)
     for (size_t i = 0; i < N; i++)
         ok(call_is(&c[i], "head(200)"), "request %zu", i);
     is_u64(k.n_conns, 3, "no more connections than are needed");
-    is_double(kit_metric(&k.k, "mvproxy_back_streams", NULL), N, "counted");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_streams", NULL), N, "counted");
     back_cancel(c[0].r);
     c[0].r = NULL;
     ok(h2_was_reset(k.conns[0], 0), "one ends");
@@ -255,7 +255,7 @@ static void filling(void)
     h2_close(&k);
 }
 
-static bool all_asked(const struct h2_kit *k, size_t n)
+static bool all_asked(const struct back_h2_kit *k, size_t n)
 {
     size_t asked = 0;
 
@@ -268,7 +268,7 @@ static bool all_asked(const struct h2_kit *k, size_t n)
 static void burst(void)
 {
     enum { N = 600, FULL = 3 * LIMIT_H2_BACK_STREAMS };
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call c[FULL + 1];
 
     h2_open(&k);
@@ -291,10 +291,10 @@ static void burst(void)
 static void http1_server(void)
 {
     enum { N = 5 };
-    static struct kit k;
+    static struct back_kit k;
     struct call c[N];
 
-    kit_open(&k, true, 0);
+    back_kit_open(&k, true, 0);
     k.auto_reply = OK5;
     for (size_t i = 0; i < N; i++) {
         call_init(&c[i], &k, "GET", "/x");
@@ -306,38 +306,38 @@ static void http1_server(void)
         ok(call_is(&c[i], "head(200) end"), "request %zu", i);
         call_free(&c[i]);
     }
-    is_double(kit_metric(&k, "mvproxy_back_failures_total", NULL), 0, "nothing failed");
-    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", NULL), 1, "only the HTTP/2 shell is gone");
-    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "no_http2"), 1, "with its reason");
+    is_double(back_kit_metric(&k, "mvproxy_back_failures_total", NULL), 0, "nothing failed");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections_closed_total", NULL), 1, "only the HTTP/2 shell is gone");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections_closed_total", "no_http2"), 1, "with its reason");
     ok(buf_has(&k.conns[0].got, "GET /x HTTP/1.1"), "the connection itself is used");
     call_init(&c[0], &k, "GET", "/x");
     c[0].opts.with_cert = true;
     c[0].opts.http2 = BACK_HTTP2_SHARED;
     call_send(&c[0]);
     ok(call_is(&c[0], "head(200) end"), "later ones know");
-    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "no_http2"), 1, "without asking again");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections_closed_total", "no_http2"), 1, "without asking again");
     call_free(&c[0]);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void no_streams_at_all(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
 
     h2_open(&k);
     k.max_streams = 0;
     h2_call_send(&c, &k, "/x", NULL);
     ok(run_until(k.k.loop, k.n_conns == 2), "HTTP/1.1 is tried instead");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_http2"), 1, "and the other closed");
-    is_double(kit_metric(&k.k, "mvproxy_back_failures_total", NULL), 0, "nothing failed");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_http2"), 1, "and the other closed");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_failures_total", NULL), 0, "nothing failed");
     call_free(&c);
     h2_close(&k);
 }
 
 static void http_1_1_required(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -357,7 +357,7 @@ static void http_1_1_required(void)
 static void unreachable(void)
 {
     enum { N = 3 };
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c[N];
 
     h2_open(&k);
@@ -376,13 +376,13 @@ static void unreachable(void)
 
 static void never_opens(bool closes)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct origin_opts o = {.connect_timeout_ms = closes ? 5000 : 200};
     struct call c;
 
     h2_open(&k);
     k.silent = true;
-    kit_origin(&k.k, &o);
+    back_kit_origin(&k.k, &o);
     h2_call_send(&c, &k, "/x", NULL);
     if (closes) {
         ok(run_until(k.k.loop, h2_conn(&k, 0)->window > NGHTTP2_INITIAL_WINDOW_SIZE), "its first frames have come");
@@ -391,9 +391,10 @@ static void never_opens(bool closes)
     ok(call_is(&c, "failed: connect"), "no SETTINGS");
     ok(!c.failure.request_sent, "so nothing was sent");
     ok(!origin_healthy(k.k.origin), "the origin's health suffers");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "connect_failed"), 1, "counted");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "closed_by_server"), 0, "as no connection");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections", "dialling"), 0, "none is dialling");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "connect_failed"), 1, "counted");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "closed_by_server"), 0,
+              "as no connection");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections", "dialling"), 0, "none is dialling");
     call_free(&c);
     h2_close(&k);
 }
@@ -401,13 +402,13 @@ static void never_opens(bool closes)
 /* The server takes one request at a time, and lets us wait until it says so for longer than a request has. */
 static void opens_late(bool late)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct origin_opts o = {.connect_timeout_ms = 10000};
     struct call c[2];
 
     h2_open(&k);
     k.silent = true;
-    kit_origin(&k.k, &o);
+    back_kit_origin(&k.k, &o);
     clock_fake(clock_us(), clock_wall_us());
     h2_call_send(&c[0], &k, "/x", NULL);
     h2_call_send(&c[1], &k, "/y", NULL);
@@ -429,7 +430,7 @@ static void opens_late(bool late)
 /* The server has left a question unanswered, and is asked by each connection, long before it would be its turn. */
 static void suspected(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c[2];
     struct h2_conn *s;
 
@@ -456,13 +457,13 @@ static void suspected(void)
 /* It is frozen. */
 static void suspected_rightly(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct origin_opts o = {.ping_after_ms = 300, .ping_timeout_ms = 500, .connect_timeout_ms = 200};
     struct call c[2];
     struct h2_conn *s;
 
     h2_open(&k);
-    kit_origin(&k.k, &o);
+    back_kit_origin(&k.k, &o);
     h2_call_send(&c[0], &k, "/x", NULL);
     s = h2_conn(&k, 0);
     h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
@@ -475,7 +476,7 @@ static void suspected_rightly(void)
     is_u64(s->n_asked, 1, "not on the connection in doubt");
     ok(call_is(&c[0], "head(200) failed: body"),
        "who was there before, when nothing came for longer than a client of its own would wait");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "ping_timeout"), 1, "counted");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "ping_timeout"), 1, "counted");
     for (size_t i = 0; i < ROWS(c); i++)
         call_free(&c[i]);
     h2_close(&k);
@@ -484,7 +485,7 @@ static void suspected_rightly(void)
 /* It wakes up before its time is over. */
 static void suspected_wrongly(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c[2];
     struct h2_conn *s;
 
@@ -508,7 +509,7 @@ static void suspected_wrongly(void)
 /* One that is being made has its own time; one that takes no more requests is asked as well. */
 static void suspected_early_and_late(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
     struct h2_conn *s;
 
@@ -533,7 +534,7 @@ static void suspected_early_and_late(void)
 /* Whoever cannot be asked is no longer used. */
 static void suspected_without_memory(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
     struct h2_conn *s;
 
@@ -546,7 +547,7 @@ static void suspected_without_memory(void)
     origin_suspect(k.k.origin);
     mem_fail_nth(0);
     ok(call_is(&c, "head(200) failed: body"), "it ends");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_memory"), 1, "for that reason");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_memory"), 1, "for that reason");
     call_free(&c);
     h2_close(&k);
 }
@@ -554,12 +555,12 @@ static void suspected_without_memory(void)
 /* The last request on a connection ends; in that very call its owner wants another, for which it would make room. */
 static void room_from_inside(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call first, second;
     struct h2_conn *s;
 
     h2_open(&k);
-    kit_origin(&k.k, &(struct origin_opts){.max_connections = 1});
+    back_kit_origin(&k.k, &(struct origin_opts){.max_connections = 1});
     h2_judge_bearer(&k, "Bearer a", 200);
     h2_judge_bearer(&k, "Bearer b", 200);
     h2_call_init(&second, &k, "/y", "Bearer b");
@@ -577,14 +578,14 @@ static void room_from_inside(void)
     h2_judge_bearer(&k, "Bearer b", 200);
     h2_call_send(&second, &k, "/y", "Bearer b");
     ok(h2_ended(s), "later it makes room");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "make_room"), 1, "and is counted");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "make_room"), 1, "and is counted");
     call_free(&second);
     h2_close(&k);
 }
 
 static void cancelled_in_time(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -607,34 +608,35 @@ static void cancelled_in_time(void)
 
 static void idle(bool origin_gone)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct origin_opts o = {.idle_timeout_ms = origin_gone ? 60000 : 50};
     struct h2_conn *s;
     struct call c;
 
     h2_open(&k);
-    kit_origin(&k.k, &o);
+    back_kit_origin(&k.k, &o);
     h2_call_send(&c, &k, "/x", NULL);
     s = h2_conn(&k, 0);
     h2_headers(s, h2_asked(s, 0)->id, OK_HEAD, false);
     ok(call_is(&c, "head(200)"), "in use");
     if (origin_gone) {
-        kit_origin(&k.k, &o);
+        back_kit_origin(&k.k, &o);
         settle(k.k.loop);
         ok(stream_is_open(s->s) && !s->eof, "an origin that is let go of serves what it has");
     }
     h2_data(s, s->asked[0].id, "", true);
     ok(call_is(&c, "head(200) end"), "the end");
     ok(h2_ended(s), "then it is closed");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", origin_gone ? "origin_gone" : "idle_timeout"),
-              1, "with its reason");
+    is_double(
+        back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", origin_gone ? "origin_gone" : "idle_timeout"), 1,
+        "with its reason");
     call_free(&c);
     h2_close(&k);
 }
 
 static void freed_in_the_middle(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call waiting, active;
 
     h2_open(&k);
@@ -659,7 +661,7 @@ static void freed_in_the_middle(void)
 /* ---- memory ---- */
 
 /* The nth allocation of a request's life fails; 0: none. */
-static void scene(struct h2_kit *k, uint64_t nth)
+static void scene(struct back_h2_kit *k, uint64_t nth)
 {
     struct call c;
     struct h2_conn *s;
@@ -692,11 +694,11 @@ static void scene(struct h2_kit *k, uint64_t nth)
 
 static void fails_once(uint64_t nth)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct origin_opts o = {.connect_timeout_ms = 300};
 
     h2_open(&k);
-    kit_origin(&k.k, &o);
+    back_kit_origin(&k.k, &o);
     k.k.short_of_memory = true;
     scene(&k, nth);
     h2_close(&k);
@@ -708,7 +710,7 @@ static void no_memory_for_a_field(void)
     enum { FIELDS = 15 }; /* more than there is room for at first; a watch has a small arena */
     static const char fifteen[] = ":status: 200\nx-a: 1\nx-b: 1\nx-c: 1\nx-d: 1\nx-e: 1\nx-f: 1\nx-g: 1\nx-h: 1\nx-i: "
                                   "1\nx-j: 1\nx-k: 1\nx-l: 1\nx-m: 1\nx-n: 1\nx-o: 1\n";
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     unsigned whole = 0, failed = 0, cut = 0;
 
     for (uint64_t nth = 1; nth <= 40; nth++) {
@@ -741,7 +743,7 @@ static void no_memory_for_a_field(void)
 
 static void short_of_memory(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     uint64_t calls;
 
     h2_open(&k);

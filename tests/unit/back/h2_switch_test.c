@@ -83,14 +83,14 @@ static void bounds(void)
     }
 }
 
-static void send_either(struct call *c, struct h2_kit *k, const char *bearer)
+static void send_either(struct call *c, struct back_h2_kit *k, const char *bearer)
 {
     h2_call_init(c, k, "/x", bearer);
     c->opts.http2_if_busy = true;
     call_send(c);
 }
 
-static size_t asked(const struct h2_kit *k)
+static size_t asked(const struct back_h2_kit *k)
 {
     size_t n = 0;
 
@@ -102,7 +102,7 @@ static size_t asked(const struct h2_kit *k)
 /* Requests that mostly wait make no traffic, and each token has its own. */
 static void switches(const char *bearer)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call c[ON + 2], lasting[2 * ON];
 
     h2_open(&k);
@@ -138,7 +138,7 @@ static void switches(const char *bearer)
 
 static void spread(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call large, beside, other, after;
     struct h2_conn *s;
 
@@ -174,7 +174,7 @@ static void spread(void)
 /* Who does not read holds neither the connection nor anybody's turn. */
 static void paused(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call large, small[3];
     struct h2_conn *s;
 
@@ -203,7 +203,7 @@ static void paused(void)
 /* Whoever has taken much and reads no further moves nothing large any more. */
 static void paused_after_much(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call large, beside;
     struct h2_conn *s;
 
@@ -227,7 +227,7 @@ static void paused_after_much(void)
 static void lost(bool goaway)
 {
     enum { N = 3 };
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call c[N];
     struct h2_conn *s;
 
@@ -251,7 +251,7 @@ static void lost(bool goaway)
         ok(call_is(&c[i], "head(200) end"), "request %zu is answered", i);
         call_free(&c[i]);
     }
-    is_double(kit_metric(&k.k, "mvproxy_back_failures_total", NULL), 0, "nothing failed");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_failures_total", NULL), 0, "nothing failed");
     h2_close(&k);
 }
 
@@ -261,7 +261,7 @@ static void tokens(void)
     enum { N = 8 };
     static const char *const bearer[N] = {"Bearer a", "Bearer b", "Bearer c", "Bearer d",
                                           "Bearer e", "Bearer f", "Bearer g", "Bearer h"};
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static struct call c[2 * N + 1];
     struct h2_conn *s;
 

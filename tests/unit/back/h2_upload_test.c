@@ -9,7 +9,7 @@
 
 #define CREATED ":status: 201\n"
 
-static void upload_init(struct call *c, struct h2_kit *k, uint64_t length)
+static void upload_init(struct call *c, struct back_h2_kit *k, uint64_t length)
 {
     h2_call_init(c, k, "/things", NULL);
     c->head.method = SLICE_LIT("POST");
@@ -17,7 +17,7 @@ static void upload_init(struct call *c, struct h2_kit *k, uint64_t length)
     c->opts.body = (struct http_body){HTTP_BODY_LENGTH, length};
 }
 
-static void upload(struct call *c, struct h2_kit *k, const char *body)
+static void upload(struct call *c, struct back_h2_kit *k, const char *body)
 {
     upload_init(c, k, strlen(body));
     call_send(c);
@@ -27,7 +27,7 @@ static void upload(struct call *c, struct h2_kit *k, const char *body)
 
 static void well_formed(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_asked *a;
     struct h2_conn *s;
     struct call c;
@@ -80,7 +80,7 @@ static void refuse_by_reset(struct h2_conn *s, int32_t id)
 
 static void refused(const char *name, void (*refuse)(struct h2_conn *s, int32_t id))
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct h2_asked *a;
     struct call c;
@@ -98,7 +98,7 @@ static void refused(const char *name, void (*refuse)(struct h2_conn *s, int32_t 
     is_slice(buf_slice(&a->body), "hello", "%s: sent again with its body", name);
     h2_headers(s, a->id, CREATED, true);
     ok(call_is(&c, "head(201) end"), "%s: answered", name);
-    is_double(kit_metric(&k.k, "mvproxy_back_retries_total", NULL), 1, "%s: counted", name);
+    is_double(back_kit_metric(&k.k, "mvproxy_back_retries_total", NULL), 1, "%s: counted", name);
     call_free(&c);
     h2_close(&k);
 }
@@ -106,7 +106,7 @@ static void refused(const char *name, void (*refuse)(struct h2_conn *s, int32_t 
 /* What was half given when the server went. */
 static void half_given(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -129,7 +129,7 @@ static void half_given(void)
 
 static void refused_twice(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
 
     h2_open(&k);
@@ -149,7 +149,7 @@ static void refused_twice(void)
 /* A body of which no copy is kept: the owner must know that it cannot be sent again, but that it was not read. */
 static void long_body(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static char body[LIMIT_REPLAY_BYTES + 1];
     struct h2_conn *s;
     struct call c;
@@ -188,7 +188,7 @@ static void keep_and_go(struct h2_conn *s, int32_t id)
 
 static void perhaps_done(const char *name, void (*end)(struct h2_conn *s, int32_t id))
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -208,7 +208,7 @@ static void perhaps_done(const char *name, void (*end)(struct h2_conn *s, int32_
 static void windows(void)
 {
     enum { LENGTH = 2 << 20, PIECE = 40000 };
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static char body[LENGTH];
     struct h2_conn *s;
     struct call c, other;
@@ -260,7 +260,7 @@ static void windows(void)
 /* A body whose stream has no window left holds up nobody else's. */
 static void stalled(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static char body[LIMIT_H2_OUTPUT_HIGH];
     struct h2_conn *s;
     struct call slow, fast;
@@ -292,7 +292,7 @@ static void stalled(void)
  * for. */
 static void updates(bool accounted)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static char body[LIMIT_H2_OUTPUT_HIGH];
     struct h2_conn *s;
     struct call c;
@@ -315,7 +315,7 @@ static void updates(bool accounted)
         ok(call_is(&c, "head(201) end"), "windows that open because of a body are no flood");
     } else {
         ok(call_is(&c, "failed: unanswered"), "others are");
-        is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "flood"), 1, "counted");
+        is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "flood"), 1, "counted");
     }
     call_free(&c);
     h2_close(&k);
@@ -324,7 +324,7 @@ static void updates(bool accounted)
 /* ---- ends in the middle ---- */
 
 /* Five bytes of a body of a thousand, on the first connection. */
-static struct h2_conn *upload_begin(struct call *c, struct h2_kit *k)
+static struct h2_conn *upload_begin(struct call *c, struct back_h2_kit *k)
 {
     upload_init(c, k, 1000);
     call_send(c);
@@ -335,7 +335,7 @@ static struct h2_conn *upload_begin(struct call *c, struct h2_kit *k)
 
 static void early_answer(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -356,7 +356,7 @@ static void early_answer(void)
 
 static void too_short(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct h2_conn *s;
     struct call c;
 
@@ -374,7 +374,7 @@ static void too_short(void)
 /* The answer has its time from the beginning, however long its question takes. */
 static void head_timeout(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
 
     h2_open(&k);
@@ -397,13 +397,13 @@ static void head_timeout(void)
 /* The server opens no window any more; `answering`: after its answer has begun. */
 static void not_taken(bool answering)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static char body[LIMIT_H2_OUTPUT_HIGH];
     struct call slow, waits;
 
     memset(body, 's', sizeof(body));
     h2_open(&k);
-    kit_origin(&k.k, &(struct origin_opts){.stall_timeout_ms = 100});
+    back_kit_origin(&k.k, &(struct origin_opts){.stall_timeout_ms = 100});
     k.holds = true;
     upload_init(&waits, &k, 5);
     call_send(&waits);
@@ -431,7 +431,7 @@ static void not_taken(bool answering)
 /* Of a body that the server's window does not take, and of an answer that its owner does not take. */
 static void charged(bool cancelled)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static char text[40 << 10];
     struct quota quota;
     struct h2_conn *s;
@@ -474,7 +474,7 @@ static void charged(bool cancelled)
 /* What is not sent any more of a body is given back before its owner is told of the end. */
 static void charged_until_answered(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     static char text[40 << 10];
     struct quota quota;
     struct h2_conn *s;
@@ -501,7 +501,7 @@ static void charged_until_answered(void)
 }
 
 /* The nth allocation of a request's life fails; 0: none. */
-static void scene(struct h2_kit *k, uint64_t nth)
+static void scene(struct back_h2_kit *k, uint64_t nth)
 {
     struct call c;
     struct h2_conn *s;
@@ -536,11 +536,11 @@ static void short_of_memory(void)
     uint64_t calls = 0;
 
     for (uint64_t nth = 0; nth <= calls + 5; nth++) {
-        static struct h2_kit k;
+        static struct back_h2_kit k;
         struct origin_opts o = {.connect_timeout_ms = 300};
 
         h2_open(&k);
-        kit_origin(&k.k, &o);
+        back_kit_origin(&k.k, &o);
         k.k.short_of_memory = nth > 0;
         if (nth == 0)
             calls = mem_calls();
@@ -568,7 +568,7 @@ static void kinds_of_answers(void)
         {"GET", ":status: 304\ncontent-length: 5\n", true, {HTTP_BODY_NONE, 0}},
         {"HEAD", ":status: 200\ncontent-length: 5\n", true, {HTTP_BODY_NONE, 0}},
     };
-    static struct h2_kit k;
+    static struct back_h2_kit k;
 
     h2_open(&k);
     for (size_t i = 0; i < ROWS(rows); i++) {

@@ -14,23 +14,23 @@
 #define ANSWERED "head(200) end"
 
 /* From the next handshake on an mvproxy stands there, or none. Connections that are there stay what they are. */
-static void become(struct kit *k, bool hop)
+static void become(struct back_kit *k, bool hop)
 {
     tls_ctx_unref(k->server_tls);
     k->server_tls = hop ? hop_server_ctx(false) : server_ctx(false);
 }
 
-static void kit_of_peer(struct kit *k, bool hop)
+static void back_kit_of_peer(struct back_kit *k, bool hop)
 {
-    kit_open(k, true, 0);
+    back_kit_open(k, true, 0);
     tls_ctx_unref(k->client_cert_tls);
     k->client_cert_tls = hop_client_ctx("front-proxy-client", false);
-    kit_origin(k, &(struct origin_opts){.ping_after_ms = 0});
+    back_kit_origin(k, &(struct origin_opts){.ping_after_ms = 0});
     become(k, hop);
     k->auto_reply = OK_ANSWER;
 }
 
-static void token_init(struct call *c, struct kit *k, const char *target)
+static void token_init(struct call *c, struct back_kit *k, const char *target)
 {
     call_init(c, k, "GET", target);
     c->opts.hop = true;
@@ -38,7 +38,7 @@ static void token_init(struct call *c, struct kit *k, const char *target)
         tap_bail("no memory");
 }
 
-static void token_asks(struct kit *k, const char *target)
+static void token_asks(struct back_kit *k, const char *target)
 {
     struct call c;
 
@@ -48,7 +48,7 @@ static void token_asks(struct kit *k, const char *target)
     call_free(&c);
 }
 
-static void user_asks(struct kit *k, const char *target)
+static void user_asks(struct back_kit *k, const char *target)
 {
     struct call c;
 
@@ -59,17 +59,17 @@ static void user_asks(struct kit *k, const char *target)
     call_free(&c);
 }
 
-static bool shows_certificate(struct kit *k, size_t n)
+static bool shows_certificate(struct back_kit *k, size_t n)
 {
-    struct server_conn *c = kit_conn(k, n);
+    struct server_conn *c = back_kit_conn(k, n);
 
     return run_until(k->loop, c->failed || stream_is_open(c->s)) && stream_tls_peer(c->s)->present;
 }
 
 /* The nth connection's certificate, and what has come over it and nothing else. */
-static void carried(struct kit *k, size_t n, bool certificate, const char *text)
+static void carried(struct back_kit *k, size_t n, bool certificate, const char *text)
 {
-    struct server_conn *c = kit_conn(k, n);
+    struct server_conn *c = back_kit_conn(k, n);
 
     is_int(shows_certificate(k, n), certificate, "certificate on connection %zu", n);
     if (text == NULL)
@@ -80,9 +80,9 @@ static void carried(struct kit *k, size_t n, bool certificate, const char *text)
 
 static void mvproxy_is_there(void)
 {
-    static struct kit k;
+    static struct back_kit k;
 
-    kit_of_peer(&k, true);
+    back_kit_of_peer(&k, true);
     token_asks(&k, "/first");
     token_asks(&k, "/second");
     carried(&k, 0, true, "/first");
@@ -91,37 +91,37 @@ static void mvproxy_is_there(void)
     user_asks(&k, "/user");
     carried(&k, 1, true, "/user");
     is_u64(k.n_conns, 2, "users are asserted over another");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void bare_server(void)
 {
-    static struct kit k;
+    static struct back_kit k;
 
-    kit_of_peer(&k, false);
+    back_kit_of_peer(&k, false);
     token_asks(&k, "/first");
     carried(&k, 0, true, NULL);
     carried(&k, 1, false, "/first");
     token_asks(&k, "/second");
     carried(&k, 1, false, "/second");
     is_u64(k.n_conns, 2, "nor is it asked again at once");
-    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "no_mvproxy"), 1, "counted");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections_closed_total", "no_mvproxy"), 1, "counted");
     user_asks(&k, "/user");
     carried(&k, 0, true, "/user");
     is_u64(k.n_conns, 2, "the connection that was made for nothing is good for who is asserted");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* A server that is to be the last one: from the next connection on an mvproxy answers, and then it does not. */
 static void leads_back(bool http2)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, true, 0);
+    back_kit_open(&k, true, 0);
     tls_ctx_unref(k.client_cert_tls);
     k.client_cert_tls = hop_client_ctx("front-proxy-client", http2);
-    kit_origin(&k, &(struct origin_opts){.last = true});
+    back_kit_origin(&k, &(struct origin_opts){.last = true});
     k.auto_reply = OK_ANSWER;
     become(&k, false);
     user_asks(&k, "/before");
@@ -143,15 +143,15 @@ static void leads_back(bool http2)
     become(&k, false);
     user_asks(&k, "/after");
     ok(!origin_loops(k.origin), "and over");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* What was true of one connection says nothing of the next. */
 static void replaced_by_bare_server(void)
 {
-    static struct kit k;
+    static struct back_kit k;
 
-    kit_of_peer(&k, true);
+    back_kit_of_peer(&k, true);
     token_asks(&k, "/first");
     carried(&k, 0, true, "/first");
     become(&k, false);
@@ -160,16 +160,16 @@ static void replaced_by_bare_server(void)
     token_asks(&k, "/second");
     carried(&k, 1, true, NULL);
     carried(&k, 2, false, "/second");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* It goes while the request is on its way: sent again, it is a new connection's turn to prove itself. */
 static void replaced_under_a_request(bool twice)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_of_peer(&k, true);
+    back_kit_of_peer(&k, true);
     token_asks(&k, "/first");
     k.auto_reply = NULL;
     token_init(&c, &k, "/lost");
@@ -178,7 +178,7 @@ static void replaced_under_a_request(bool twice)
     k.conns[0].answered = SIZE_MAX; /* as much as to say: no more */
     if (twice) {
         conn_close(&k.conns[0], STREAM_CLOSE_ABORT);
-        ok(conn_has(kit_conn(&k, 1), "/lost"), "and again, to the same");
+        ok(conn_has(back_kit_conn(&k, 1), "/lost"), "and again, to the same");
         carried(&k, 1, true, "/lost");
     }
     become(&k, false);
@@ -188,39 +188,39 @@ static void replaced_under_a_request(bool twice)
     carried(&k, 1U + twice, true, NULL);
     carried(&k, 2U + twice, false, "/lost");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Dials for one request only: upgrades. */
 static void upgrade_to_bare_server(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_of_peer(&k, false);
+    back_kit_of_peer(&k, false);
     k.auto_reply = NULL;
     token_init(&c, &k, "/exec");
     c.opts.upgrade = true;
     if (!http_head_add_id(&c.head, c.arena, HTTP_UPGRADE, SLICE_LIT("SPDY/3.1")))
         tap_bail("no memory");
     call_send(&c);
-    ok(conn_has(kit_conn(&k, 1), "/exec"), "it went out");
+    ok(conn_has(back_kit_conn(&k, 1), "/exec"), "it went out");
     carried(&k, 0, true, NULL);
     carried(&k, 1, false, "/exec");
     conn_say(&k.conns[1], "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n");
     ok(call_is(&c, "upgraded(101)"), "upgraded");
     stream_close(c.upgraded, STREAM_CLOSE_NOW);
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void crowd(bool hop)
 {
     enum { N = 20 };
-    static struct kit k;
+    static struct back_kit k;
     struct call c[N];
 
-    kit_of_peer(&k, hop);
+    back_kit_of_peer(&k, hop);
     for (size_t i = 0; i < N; i++) {
         token_init(&c[i], &k, "/crowd");
         call_send(&c[i]);
@@ -236,16 +236,16 @@ static void crowd(bool hop)
             carried(&k, i, true, NULL);
         else
             is_int(shows_certificate(&k, i), hop, "certificate on connection %zu", i);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Somebody puts an mvproxy before it: seen at once where a connection is made anyway, else after a while. */
 static void mvproxy_comes(bool by_user)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_of_peer(&k, false);
+    back_kit_of_peer(&k, false);
     token_asks(&k, "/first");
     become(&k, true);
     for (size_t i = 0; i < 2; i++)
@@ -262,39 +262,39 @@ static void mvproxy_comes(bool by_user)
     ok(buf_has(&c.log, ANSWERED), "/second is answered");
     carried(&k, k.n_conns - 1, true, "/second");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
     clock_real();
 }
 
 /* Without a certificate to show there is nothing to prove, and without TLS nobody can. */
 static void nothing_to_show(void)
 {
-    static struct kit k;
+    static struct back_kit k;
 
-    kit_of_peer(&k, true);
+    back_kit_of_peer(&k, true);
     tls_ctx_unref(k.client_cert_tls);
     k.client_cert_tls = NULL;
-    kit_origin(&k, &(struct origin_opts){.tls_required = true});
+    back_kit_origin(&k, &(struct origin_opts){.tls_required = true});
     token_asks(&k, "/first");
     carried(&k, 0, false, "/first");
     k.client_cert_tls = client_ctx("alice", false);
-    kit_close(&k);
-    kit_open(&k, false, 0);
+    back_kit_close(&k);
+    back_kit_open(&k, false, 0);
     k.auto_reply = OK_ANSWER;
     token_asks(&k, "/plain");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Its own context is missing: it goes neither in the clear nor with the certificate. */
 static void no_way_back(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_of_peer(&k, false);
+    back_kit_of_peer(&k, false);
     tls_ctx_unref(k.client_tls);
     k.client_tls = NULL;
-    kit_origin(&k, &(struct origin_opts){.tls_required = true});
+    back_kit_origin(&k, &(struct origin_opts){.tls_required = true});
     token_init(&c, &k, "/first");
     call_send(&c);
     ok(call_is(&c, "failed: connect"), "it fails");
@@ -302,23 +302,23 @@ static void no_way_back(void)
     carried(&k, 0, true, NULL);
     call_free(&c);
     k.client_tls = client_ctx(NULL, false);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* ---- HTTP/2 ---- */
 
-static void open_h2(struct h2_kit *k, bool hop)
+static void open_h2(struct back_h2_kit *k, bool hop)
 {
     h2_open(k);
     tls_ctx_unref(k->k.client_cert_tls);
     k->k.client_cert_tls = hop_client_ctx("front-proxy-client", false);
-    kit_origin(&k->k, &(struct origin_opts){.ping_after_ms = 0});
+    back_kit_origin(&k->k, &(struct origin_opts){.ping_after_ms = 0});
     tls_ctx_unref(k->k.server_tls);
     k->k.server_tls = hop ? hop_server_ctx(true) : server_ctx(true);
     h2_judge_bearer(k, BEARER, 200);
 }
 
-static void watch(struct call *c, struct h2_kit *k, const char *target)
+static void watch(struct call *c, struct back_h2_kit *k, const char *target)
 {
     h2_call_init(c, k, target, BEARER);
     c->opts.hop = true;
@@ -327,7 +327,7 @@ static void watch(struct call *c, struct h2_kit *k, const char *target)
 
 static void over_http2(bool hop)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c[3];
     size_t n = hop ? 0 : 1;
 
@@ -352,11 +352,11 @@ static void over_http2(bool hop)
 /* It does not speak HTTP/2 either: what was dialled for that is as good as any for who is asserted over HTTP/1.1. */
 static void http2_to_bare_http1(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
 
     memset(&k, 0, sizeof(k));
-    kit_of_peer(&k.k, false);
+    back_kit_of_peer(&k.k, false);
     h2_judge_bearer(&k, BEARER, 200);
     watch(&c, &k, "/watch");
     ok(call_is(&c, ANSWERED), "a watch is answered");
@@ -367,13 +367,13 @@ static void http2_to_bare_http1(void)
     user_asks(&k.k, "/user");
     carried(&k.k, 0, true, "/user");
     is_u64(k.k.n_conns, 2, "the first one is not wasted");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_mvproxy"), 1, "counted");
-    kit_close(&k.k);
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "no_mvproxy"), 1, "counted");
+    back_kit_close(&k.k);
 }
 
 static void http2_is_replaced(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c;
     struct h2_asked *a;
 
@@ -420,37 +420,37 @@ static void withheld(void)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        static struct kit k;
+        static struct back_kit k;
         struct claimed claimed = rows[i].claimed;
         struct call c;
 
-        kit_of_peer(&k, rows[i].is_hop);
+        back_kit_of_peer(&k, rows[i].is_hop);
         back_set_claims(k.back, claims, &claimed);
         call_init(&c, &k, "GET", "/");
         c.opts.with_cert = rows[i].with_cert;
         c.opts.hop = rows[i].hop;
         call_send(&c);
         ok(call_is(&c, rows[i].goes ? ANSWERED : "failed: identity"), "row %zu", i);
-        is_double(kit_metric(&k, "mvproxy_back_requests_withheld_total", NULL), rows[i].goes ? 0 : 1,
+        is_double(back_kit_metric(&k, "mvproxy_back_requests_withheld_total", NULL), rows[i].goes ? 0 : 1,
                   "counted, row %zu", i);
-        is_double(kit_metric(&k, "mvproxy_back_retries_total", NULL), 0, "nobody tries again, row %zu", i);
+        is_double(back_kit_metric(&k, "mvproxy_back_retries_total", NULL), 0, "nobody tries again, row %zu", i);
         ok(rows[i].goes || !c.failure.request_sent, "nothing was sent, row %zu", i);
         for (size_t n = 0; !rows[i].goes && n < k.n_conns; n++)
             is_u64(buf_len(&k.conns[n].got), 0, "not a byte, row %zu", i);
         ok(origin_ejection(k.origin, NULL) == NULL, "which is not the server's fault");
         call_free(&c);
-        kit_close(&k);
+        back_kit_close(&k);
     }
 }
 
 /* A reload gives a name a meaning while a request waits that has had it from its client all along. */
 static void named_while_it_waits(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct claimed claimed = {0, 0};
     struct call c;
 
-    kit_of_peer(&k, false);
+    back_kit_of_peer(&k, false);
     back_set_claims(k.back, claims, &claimed);
     ok(!back_name_claims(k.back, SLICE_LIT("X-Login")), "a name that means nothing");
     call_init(&c, &k, "GET", "/");
@@ -458,20 +458,20 @@ static void named_while_it_waits(void)
     claimed.others = 1;
     ok(back_name_claims(k.back, SLICE_LIT("X-Login")), "means something now");
     ok(call_is(&c, ANSWERED), "the request of before goes");
-    is_double(kit_metric(&k, "mvproxy_back_requests_withheld_total", NULL), 0, "nothing is withheld");
+    is_double(back_kit_metric(&k, "mvproxy_back_requests_withheld_total", NULL), 0, "nothing is withheld");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* What its client sent to be somebody else's is in the head, or the head does not go. */
 static void without_its_impersonation(void)
 {
     for (unsigned had = 0; had < 4; had++) {
-        static struct kit k;
+        static struct back_kit k;
         struct claimed claimed = {1, 0};
         struct call c;
 
-        kit_of_peer(&k, false);
+        back_kit_of_peer(&k, false);
         back_set_claims(k.back, claims, &claimed);
         call_init(&c, &k, "GET", "/");
         if (!http_head_add(&c.head, c.arena, SLICE_LIT("Impersonate-User"), SLICE_LIT("bob")) ||
@@ -481,16 +481,16 @@ static void without_its_impersonation(void)
         c.opts.impersonations = had;
         call_send(&c);
         ok(call_is(&c, had <= 2 ? ANSWERED : "failed: identity"), "2 of %u", had);
-        is_double(kit_metric(&k, "mvproxy_back_requests_withheld_total", NULL), had <= 2 ? 0 : 1, "counted, 2 of %u",
-                  had);
+        is_double(back_kit_metric(&k, "mvproxy_back_requests_withheld_total", NULL), had <= 2 ? 0 : 1,
+                  "counted, 2 of %u", had);
         call_free(&c);
-        kit_close(&k);
+        back_kit_close(&k);
     }
 }
 
 static void withheld_on_http2(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct claimed claimed = {1, 0};
     struct call c;
 
@@ -516,11 +516,11 @@ static void withheld_on_http2(void)
  */
 static bool without_memory(unsigned nth)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c[3];
     bool all = true;
 
-    kit_of_peer(&k, false);
+    back_kit_of_peer(&k, false);
     k.short_of_memory = true;
     for (size_t i = 0; i < 3; i++) {
         token_init(&c[i], &k, "/scarce");
@@ -531,7 +531,7 @@ static bool without_memory(unsigned nth)
     mem_fail_nth(nth);
     for (size_t i = 0; i < 2; i++)
         ok(call_over(&c[i]), "over, %u", nth);
-    (void)kit_conn(&k, 0);
+    (void)back_kit_conn(&k, 0);
     settle(k.loop);
     mem_fail_nth(0);
     for (size_t i = 0; i < 3; i++) {
@@ -541,7 +541,7 @@ static bool without_memory(unsigned nth)
     for (size_t i = 0; i < k.n_conns; i++)
         if (k.conns[i].s != NULL && stream_is_open(k.conns[i].s) && shows_certificate(&k, i))
             is_u64(buf_len(&k.conns[i].got), 0, "nothing with certificate, %u", nth);
-    kit_close(&k);
+    back_kit_close(&k);
     return all;
 }
 

@@ -54,7 +54,7 @@ static void on_server_event(struct stream *s, enum stream_event ev, void *arg)
 
 static void on_accept(int fd, void *arg)
 {
-    struct kit *k = arg;
+    struct back_kit *k = arg;
     struct server_conn *c = &k->conns[k->n_conns++];
     struct stream_opts o = {.fn = on_server_event, .arg = c, .tls = k->server_tls};
 
@@ -75,7 +75,7 @@ static void on_accept(int fd, void *arg)
         conn_close(c, STREAM_CLOSE_NOW);
 }
 
-void kit_open(struct kit *k, bool tls, size_t max_connections)
+void back_kit_open(struct back_kit *k, bool tls, size_t max_connections)
 {
     struct err err = {""};
     struct origin_opts o = {.name = "server", .host = "127.0.0.1", .max_connections = max_connections};
@@ -98,7 +98,7 @@ void kit_open(struct kit *k, bool tls, size_t max_connections)
         tap_bail("no memory");
 }
 
-void kit_origin(struct kit *k, const struct origin_opts *o)
+void back_kit_origin(struct back_kit *k, const struct origin_opts *o)
 {
     struct origin_opts changed = *o;
 
@@ -113,7 +113,7 @@ void kit_origin(struct kit *k, const struct origin_opts *o)
         tap_bail("no memory");
 }
 
-void kit_close(struct kit *k)
+void back_kit_close(struct back_kit *k)
 {
     is_u64(origin_in_flight(k->origin), 0, "nothing is left in flight");
     origin_unref(k->origin);
@@ -135,7 +135,7 @@ void kit_close(struct kit *k)
     metrics_free(k->metrics);
 }
 
-struct server_conn *kit_conn(struct kit *k, size_t n)
+struct server_conn *back_kit_conn(struct back_kit *k, size_t n)
 {
     if (!run_until(k->loop, k->n_conns > n))
         tap_bail("no connection %zu", n);
@@ -191,9 +191,9 @@ static void look(const struct metric_view *v, void *arg)
         w->value += v->value;
 }
 
-void kit_fetched(void *arg, const struct fetch_result *r)
+void back_kit_fetched(void *arg, const struct fetch_result *r)
 {
-    struct kit_fetched *f = arg;
+    struct back_kit_fetched *f = arg;
 
     f->calls++;
     f->ok = r->ok;
@@ -201,7 +201,7 @@ void kit_fetched(void *arg, const struct fetch_result *r)
                    r->ok ? r->body.p : r->failure);
 }
 
-double kit_metric(struct kit *k, const char *name, const char *label)
+double back_kit_metric(struct back_kit *k, const char *name, const char *label)
 {
     struct wanted w = {name, label, 0};
 
@@ -308,7 +308,7 @@ static const struct back_handler handler = {
     .on_upgraded = on_upgraded,
 };
 
-void call_init(struct call *c, struct kit *k, const char *method, const char *target)
+void call_init(struct call *c, struct back_kit *k, const char *method, const char *target)
 {
     memset(c, 0, sizeof(*c));
     c->kit = k;
@@ -331,7 +331,7 @@ void call_send(struct call *c)
         tap_bail("no memory");
 }
 
-void call_start(struct call *c, struct kit *k, const char *method, const char *target)
+void call_start(struct call *c, struct back_kit *k, const char *method, const char *target)
 {
     call_init(c, k, method, target);
     call_send(c);

@@ -19,17 +19,17 @@
 
 enum { KIT_CONNS = 1200, KIT_BODY = 32 << 20 };
 
-struct kit;
+struct back_kit;
 
 struct server_conn {
-    struct kit *kit;
+    struct back_kit *kit;
     struct stream *s; /* NULL once closed */
     struct buf got;
     bool eof, failed;
     size_t answered; /* by kit->auto_reply */
 };
 
-struct kit {
+struct back_kit {
     struct loop *loop;
     struct metrics *metrics;
     struct back *back;
@@ -39,15 +39,15 @@ struct kit {
     unsigned port;
     struct server_conn conns[KIT_CONNS];
     size_t n_conns;
-    const char *auto_reply;                   /* said after each head without body */
-    void (*on_accept)(struct kit *k, int fd); /* another server in the place of this one */
-    bool close_at_once;                       /* accepted connections are closed */
-    bool short_of_memory;                     /* the server's own troubles are no failure of the test */
+    const char *auto_reply;                        /* said after each head without body */
+    void (*on_accept)(struct back_kit *k, int fd); /* another server in the place of this one */
+    bool close_at_once;                            /* accepted connections are closed */
+    bool short_of_memory;                          /* the server's own troubles are no failure of the test */
 };
 
 /* One request. Zero it, change opts through call_start()'s arguments or before call_send(). */
 struct call {
-    struct kit *kit;
+    struct back_kit *kit;
     struct back_request *r; /* NULL once over */
     struct arena *arena;
     struct http_head head;
@@ -67,12 +67,12 @@ struct call {
     struct call *follow;   /* sent from inside on_end */
 };
 
-void kit_open(struct kit *k, bool tls, size_t max_connections);
+void back_kit_open(struct back_kit *k, bool tls, size_t max_connections);
 /* Another origin in the place of the first, at the same server. */
-void kit_origin(struct kit *k, const struct origin_opts *o);
-void kit_close(struct kit *k); /* checks that nothing is left in flight */
+void back_kit_origin(struct back_kit *k, const struct origin_opts *o);
+void back_kit_close(struct back_kit *k); /* checks that nothing is left in flight */
 /* The nth accepted connection, waits for it. */
-struct server_conn *kit_conn(struct kit *k, size_t n);
+struct server_conn *back_kit_conn(struct back_kit *k, size_t n);
 /* Waits until the connection has received the text. */
 bool conn_has(struct server_conn *c, const char *text);
 /* Received text so far, forgotten by the call. */
@@ -80,20 +80,20 @@ const char *conn_take(struct server_conn *c);
 void conn_say(struct server_conn *c, const char *text);
 void conn_close(struct server_conn *c, enum stream_close_how how);
 bool conn_closed(struct server_conn *c); /* waits until the client side has ended it */
-double kit_metric(struct kit *k, const char *name, const char *label);
+double back_kit_metric(struct back_kit *k, const char *name, const char *label);
 
 /* What has become of a fetch: its body, or why it failed. */
-struct kit_fetched {
+struct back_kit_fetched {
     unsigned calls;
     bool ok;
     char said[256];
 };
-void kit_fetched(void *arg, const struct fetch_result *r); /* for fetch_start(); `arg` is one of these */
+void back_kit_fetched(void *arg, const struct fetch_result *r); /* for fetch_start(); `arg` is one of these */
 
-void call_init(struct call *c, struct kit *k, const char *method, const char *target);
+void call_init(struct call *c, struct back_kit *k, const char *method, const char *target);
 void call_send(struct call *c);
 /* Shorthand for both. */
-void call_start(struct call *c, struct kit *k, const char *method, const char *target);
+void call_start(struct call *c, struct back_kit *k, const char *method, const char *target);
 /* Waits until the log is exactly / contains the text. */
 bool call_is(struct call *c, const char *log);
 bool call_over(struct call *c);

@@ -40,7 +40,7 @@ bool __wrap_request_may_dial(struct back_request *r)
 /* ---- what we ask ourselves ---- */
 
 /* True: whole. */
-static bool fetch_it(struct kit *k, unsigned nth)
+static bool fetch_it(struct back_kit *k, unsigned nth)
 {
     static const struct http_field fields[] = {{SLICE_LIT("Accept"), SLICE_LIT("x/y"), HTTP_ACCEPT},
                                                {SLICE_LIT("X-More"), SLICE_LIT("more"), HTTP_NAME_OTHER}};
@@ -51,12 +51,12 @@ static bool fetch_it(struct kit *k, unsigned nth)
                            .n_fields = 2,
                            .ceiling = 1000,
                            .timeout_ms = 10000};
-    struct kit_fetched g = {0};
+    struct back_kit_fetched g = {0};
     bool started;
 
     adds = 0;
     add_fails_at = nth;
-    started = fetch_start(k->back, k->loop, &o, kit_fetched, &g) != NULL;
+    started = fetch_start(k->back, k->loop, &o, back_kit_fetched, &g) != NULL;
     add_fails_at = 0;
     if (started)
         ok(run_until(k->loop, g.calls > 0), "field %u: over", nth);
@@ -68,11 +68,11 @@ static bool fetch_it(struct kit *k, unsigned nth)
 
 static void fields(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     unsigned nth, failed = 0, all;
 
-    kit_open(&k, false, 0);
-    kit_origin(&k, &(struct origin_opts){.last = true});
+    back_kit_open(&k, false, 0);
+    back_kit_origin(&k, &(struct origin_opts){.last = true});
     k.auto_reply = OK_ANSWER;
     ok(fetch_it(&k, 0), "with all fields");
     all = adds;
@@ -83,17 +83,17 @@ static void fields(void)
     ok(fetch_it(&k, 0), "the next one is answered");
     for (size_t i = 0; i < k.n_conns; i++)
         ok(!buf_has(&k.conns[i].got, "GET") || buf_has(&k.conns[i].got, "X-More: more\r\n"), "none went out in part");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* ---- who wastes connections ---- */
 
 static void in_debt_still(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call held, other;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.auto_reply = OK_ANSWER;
     in_debt = "10.0.0.1";
     call_init(&held, &k, "GET", "/held");
@@ -111,7 +111,7 @@ static void in_debt_still(void)
     ok(call_is(&held, "head(200) end"), "and this one's when its client is out of debt");
     call_free(&held);
     call_free(&other);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 int main(void)

@@ -22,7 +22,7 @@ static void on_done(void *arg, const struct fetch_result *r)
 }
 
 /* A question of our own; its answer's status. */
-static unsigned ask(struct kit *k)
+static unsigned ask(struct back_kit *k)
 {
     const struct fetch_opts o = {.origin = k->origin,
                                  .method = SLICE_LIT("GET"),
@@ -39,7 +39,7 @@ static unsigned ask(struct kit *k)
 }
 
 /* A client's request. */
-static void asked_by_client(struct kit *k, const char *want, const char *name)
+static void asked_by_client(struct back_kit *k, const char *want, const char *name)
 {
     struct call c;
 
@@ -55,7 +55,7 @@ static void pass(uint64_t ms)
 }
 
 /* An aggregated API server that got to see it could play it back. */
-static void where_it_goes(struct kit *k)
+static void where_it_goes(struct back_kit *k)
 {
     static const struct {
         const char *target;
@@ -73,7 +73,7 @@ static void where_it_goes(struct kit *k)
                targets[i].target);
 }
 
-static void comes_back(struct kit *k)
+static void comes_back(struct back_kit *k)
 {
     const char *token = loop_token_of(k->origin, SLICE_LIT("/livez"));
     char wrong[64];
@@ -96,7 +96,7 @@ static void comes_back(struct kit *k)
     ok(origin_loops(k->origin), "an answer that says so ends nothing");
 }
 
-static void is_over(struct kit *k)
+static void is_over(struct back_kit *k)
 {
     (void)loop_token_came_back(k->origin, slice_str(loop_token_of(k->origin, SLICE_LIT("/livez"))));
     k->auto_reply = OK_ANSWER;
@@ -113,7 +113,7 @@ static void is_over(struct kit *k)
 }
 
 /* Whether what the server got from there on has the field. */
-static bool carried(struct kit *k, size_t from)
+static bool carried(struct back_kit *k, size_t from)
 {
     struct slice got = slice_from(buf_slice(&k->conns[0].got), from);
 
@@ -121,7 +121,7 @@ static bool carried(struct kit *k, size_t from)
 }
 
 /* Only questions of ours, and only to a server that is to be the last. */
-static void who_carries_it(struct kit *k, bool last)
+static void who_carries_it(struct back_kit *k, bool last)
 {
     size_t first;
 
@@ -135,18 +135,18 @@ static void who_carries_it(struct kit *k, bool last)
 
 int main(void)
 {
-    static struct kit k;
+    static struct back_kit k;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     who_carries_it(&k, false);
     is_str(loop_token_of(k.origin, SLICE_LIT("/livez")), "", "no token for peers");
-    kit_close(&k);
-    kit_open(&k, false, 0);
-    kit_origin(&k, &(struct origin_opts){.last = true});
+    back_kit_close(&k);
+    back_kit_open(&k, false, 0);
+    back_kit_origin(&k, &(struct origin_opts){.last = true});
     who_carries_it(&k, true);
     where_it_goes(&k);
     comes_back(&k);
     is_over(&k);
-    kit_close(&k);
+    back_kit_close(&k);
     return tap_end();
 }

@@ -15,7 +15,7 @@ static bool allow(const struct sockaddr *addr, void *arg)
     return true;
 }
 
-static struct origin *made(struct kit *k, const struct origin_opts *o)
+static struct origin *made(struct back_kit *k, const struct origin_opts *o)
 {
     struct origin *made = origin_new(k->back, o);
 
@@ -27,11 +27,11 @@ static struct origin *made(struct kit *k, const struct origin_opts *o)
 /* Each difference alone. */
 static void same(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct egress_proxy *egress;
     struct origin *a, *b;
 
-    kit_open(&k, true, 0);
+    back_kit_open(&k, true, 0);
     egress = connect_egress_new(&(struct egress_proxy_opts){.host = "127.0.0.1", .port = 1});
     if (egress == NULL)
         tap_bail("no memory");
@@ -79,18 +79,18 @@ static void same(void)
     egress_proxy_unref(egress);
     is_str(egress_proxy_text(a->opts.egress), "127.0.0.1:1", "an origin holds the proxy on its way");
     origin_unref(a);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Nobody listens there. */
 static void told(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     uint64_t for_ms = 1;
     struct call own, c;
 
     clock_fake(clock_us(), clock_wall_us());
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     ok(!origin_unreachable(k.origin), "nothing has failed yet");
     ok(origin_ejection(k.origin, &for_ms) == NULL, "it is not ejected");
     is_u64(for_ms, 1, "so that there is no time for which it is");
@@ -117,16 +117,16 @@ static void told(void)
     origin_connected(k.origin);
     ok(!origin_unreachable(k.origin), "it can be reached again");
     clock_real();
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Somebody still holds it when the whole is gone: it is of no use, and does no harm. */
 static void outlives_the_whole(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct origin *o;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     o = origin_ref(k.origin);
     while (origin_ejection(o, NULL) == NULL)
         origin_connect_failed(o, "refused");
@@ -143,18 +143,18 @@ static void outlives_the_whole(void)
     k.back = back_new(k.loop, NULL);
     origin_unref(k.origin);
     k.origin = made(&k, &(struct origin_opts){.name = "server", .host = "127.0.0.1"});
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* What its metrics need may be missing, and nothing else. */
 static void without_memory(void)
 {
     enum { OWN = 5, OF_A_POOL = 4 };
-    static struct kit k;
+    static struct back_kit k;
     unsigned failed = 0;
     uint64_t before, calls = 1;
 
-    kit_open(&k, true, 0);
+    back_kit_open(&k, true, 0);
     for (uint64_t nth = 1; nth <= calls; nth++) {
         const struct origin_opts opts = {.name = "other", .host = "10.0.0.1", .tls_cert = k.client_tls};
         struct origin *o;
@@ -171,7 +171,7 @@ static void without_memory(void)
         origin_unref(o);
     }
     ok(failed >= OWN + POOL_KINDS * OF_A_POOL, "without one of %u it is not made", failed);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* As they stand in logs and metrics: each has its own. */

@@ -14,19 +14,19 @@
 static void queue_order(bool tls)
 {
     enum { N = 20 };
-    static struct kit k;
+    static struct back_kit k;
     static struct call c[N];
     char text[64];
     struct server_conn *s;
 
-    kit_open(&k, tls, 1);
+    back_kit_open(&k, tls, 1);
     for (int i = 0; i < N; i++) {
         (void)snprintf(text, sizeof(text), "/%c", 'a' + i);
         call_init(&c[i], &k, "GET", "/");
         c[i].head.target = arena_copy(c[i].arena, slice_str(text));
         call_send(&c[i]);
     }
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     for (int i = 0; i < N; i++) {
         (void)snprintf(text, sizeof(text), "GET /%c HTTP/1.1\r\nHost: h\r\n\r\n", 'a' + i);
         ok(conn_has(s, text), "request %d", i);
@@ -34,7 +34,7 @@ static void queue_order(bool tls)
         is_str(conn_take(s), text, "alone");
         if (i == 10) { /* in the middle the server leaves: the order stays */
             conn_close(s, STREAM_CLOSE_NOW);
-            s = kit_conn(&k, 1);
+            s = back_kit_conn(&k, 1);
             i--;
             (void)snprintf(text, sizeof(text), "GET /%c ", 'a' + 11);
             ok(conn_has(s, text), "the next who waits has the new connection");
@@ -56,19 +56,19 @@ static void queue_order(bool tls)
     is_u64(k.n_conns, 2, "never more than one at a time");
     for (int i = 0; i < N; i++)
         call_free(&c[i]);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Who waits for a handshake takes a connection that becomes idle meanwhile. */
 static void first_idle_serves(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call a, b;
 
-    kit_open(&k, false, 2);
+    back_kit_open(&k, false, 2);
     call_start(&a, &k, "GET", "/a");
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     ok(conn_has(s, "/a"), "first");
     conn_say(s, OK5);
     listener_pause(k.listener); /* new connections complete in the kernel, but nobody answers on them */
@@ -80,17 +80,17 @@ static void first_idle_serves(void)
     listener_resume(k.listener);
     call_free(&a);
     call_free(&b);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void many_at_once(bool tls)
 {
     enum { N = 300 };
-    static struct kit k;
+    static struct back_kit k;
     static struct call c[N];
     size_t done = 0;
 
-    kit_open(&k, tls, 7);
+    back_kit_open(&k, tls, 7);
     k.auto_reply = OK5;
     for (size_t i = 0; i < N; i++)
         call_start(&c[i], &k, i % 3 == 0 ? "DELETE" : "GET", "/");
@@ -101,39 +101,39 @@ static void many_at_once(bool tls)
     }
     is_u64(done, N, "%sall are served", tls ? "TLS: " : "");
     is_u64(k.n_conns, 7, "by as many connections as allowed");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* More than are dialled at once: the rest takes what becomes free, or what is dialled next. */
 static void burst(void)
 {
     enum { N = 3 * LIMIT_POOL_DIALS };
-    static struct kit k;
+    static struct back_kit k;
     static struct call c[N];
     size_t done = 0;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     for (size_t i = 0; i < N; i++)
         call_start(&c[i], &k, "GET", "/");
-    is_double(kit_metric(&k, "mvproxy_back_connections", "dialling"), LIMIT_POOL_DIALS,
+    is_double(back_kit_metric(&k, "mvproxy_back_connections", "dialling"), LIMIT_POOL_DIALS,
               "a burst dials so many at once");
     ok(run_until(k.loop, k.n_conns == N), "but nobody waits for ever: all get a connection");
     for (size_t i = 0; i < N; i++)
-        if (conn_has(kit_conn(&k, i), "\r\n\r\n"))
+        if (conn_has(back_kit_conn(&k, i), "\r\n\r\n"))
             conn_say(&k.conns[i], OK5);
     for (size_t i = 0; i < N; i++) {
         done += call_is(&c[i], "head(200) end");
         call_free(&c[i]);
     }
     is_u64(done, N, "and an answer");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* More than are kept idle: the others are closed, and not as if their server had gone. */
 static void surplus(void)
 {
     enum { MORE = 2, N = LIMIT_POOL_IDLE_PER_ORIGIN + MORE };
-    static struct kit k;
+    static struct back_kit k;
     static struct call c[N];
     struct rlimit most;
     size_t done = 0;
@@ -142,33 +142,34 @@ static void surplus(void)
         most.rlim_cur = most.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &most);
     }
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     for (size_t i = 0; i < N; i++)
         call_start(&c[i], &k, "GET", "/");
     ok(run_until(k.loop, k.n_conns == N), "more connections than are kept idle");
     for (size_t i = 0; i < N; i++)
-        if (conn_has(kit_conn(&k, i), "\r\n\r\n"))
+        if (conn_has(back_kit_conn(&k, i), "\r\n\r\n"))
             conn_say(&k.conns[i], OK5);
     for (size_t i = 0; i < N; i++) {
         done += call_is(&c[i], "head(200) end");
         call_free(&c[i]);
     }
     is_u64(done, N, "all are served");
-    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), LIMIT_POOL_IDLE_PER_ORIGIN, "so many stay");
-    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "surplus"), MORE, "the rest is a surplus");
-    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "origin_gone"), 0, "and its server not gone");
-    kit_close(&k);
+    is_double(back_kit_metric(&k, "mvproxy_back_connections", "idle"), LIMIT_POOL_IDLE_PER_ORIGIN, "so many stay");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections_closed_total", "surplus"), MORE, "the rest is a surplus");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections_closed_total", "origin_gone"), 0,
+              "and its server not gone");
+    back_kit_close(&k);
 }
 
 static void busy(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call a, b;
 
-    kit_open(&k, false, 1);
-    kit_origin(&k, &(struct origin_opts){.max_connections = 1, .connect_timeout_ms = 200});
+    back_kit_open(&k, false, 1);
+    back_kit_origin(&k, &(struct origin_opts){.max_connections = 1, .connect_timeout_ms = 200});
     call_start(&a, &k, "GET", "/a");
-    ok(conn_has(kit_conn(&k, 0), "/a"), "the only connection");
+    ok(conn_has(back_kit_conn(&k, 0), "/a"), "the only connection");
     call_init(&b, &k, "POST", "/exec");
     b.opts.upgrade = true;
     call_send(&b);
@@ -179,36 +180,36 @@ static void busy(void)
     ok(!b.failure.request_sent, "and nothing of it was sent");
     call_free(&b);
     call_free(&a);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The only connection serves no further request: whoever waits has another. */
 static void busy_until_closed(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call a, b;
 
-    kit_open(&k, false, 1);
+    back_kit_open(&k, false, 1);
     call_start(&a, &k, "GET", "/a");
-    ok(conn_has(kit_conn(&k, 0), "/a"), "the only connection");
+    ok(conn_has(back_kit_conn(&k, 0), "/a"), "the only connection");
     call_start(&b, &k, "GET", "/b");
     conn_say(&k.conns[0], "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello");
     ok(call_is(&a, "head(200) end"), "its last answer");
-    ok(conn_has(kit_conn(&k, 1), "/b"), "the next request is sent on another one");
+    ok(conn_has(back_kit_conn(&k, 1), "/b"), "the next request is sent on another one");
     conn_say(&k.conns[1], OK5);
     ok(call_is(&b, "head(200) end"), "and answered");
     call_free(&a);
     call_free(&b);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void idle_reaping(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c[2];
 
-    kit_open(&k, false, 0);
-    kit_origin(&k, &(struct origin_opts){.idle_timeout_ms = 100});
+    back_kit_open(&k, false, 0);
+    back_kit_origin(&k, &(struct origin_opts){.idle_timeout_ms = 100});
     k.auto_reply = OK5;
     for (size_t i = 0; i < 2; i++)
         call_start(&c[i], &k, "GET", "/");
@@ -218,58 +219,58 @@ static void idle_reaping(void)
     }
     is_u64(k.n_conns, 2, "two connections");
     ok(conn_closed(&k.conns[0]) && conn_closed(&k.conns[1]), "are closed when nobody needs them");
-    is_double(kit_metric(&k, "mvproxy_back_connections_closed_total", "idle_timeout"), 2, "and counted so");
-    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), 0, "none is idle");
-    kit_close(&k);
+    is_double(back_kit_metric(&k, "mvproxy_back_connections_closed_total", "idle_timeout"), 2, "and counted so");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections", "idle"), 0, "none is idle");
+    back_kit_close(&k);
 }
 
 /* One after the other: each has its own time, whatever became of the one before. */
 static void idle_at_different_times(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c[2];
 
     clock_fake(clock_us(), clock_wall_us());
-    kit_open(&k, false, 0);
-    kit_origin(&k, &(struct origin_opts){.idle_timeout_ms = 100});
+    back_kit_open(&k, false, 0);
+    back_kit_origin(&k, &(struct origin_opts){.idle_timeout_ms = 100});
     for (size_t i = 0; i < 2; i++)
         call_start(&c[i], &k, "GET", "/");
     for (size_t i = 0; i < 2; i++) {
-        struct server_conn *s = kit_conn(&k, i);
+        struct server_conn *s = back_kit_conn(&k, i);
 
         ok(conn_has(s, "\r\n\r\n"), "request %zu", i);
         conn_say(s, OK5);
-        ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "idle") > (double)i), "idle");
+        ok(run_until(k.loop, back_kit_metric(&k, "mvproxy_back_connections", "idle") > (double)i), "idle");
         clock_fake(clock_us() + 60000, clock_wall_us());
     }
-    ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "idle") < 2), "the first has had its time");
+    ok(run_until(k.loop, back_kit_metric(&k, "mvproxy_back_connections", "idle") < 2), "the first has had its time");
     settle(k.loop);
-    is_double(kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "the other one has not");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections", "idle"), 1, "the other one has not");
     clock_fake(clock_us() + 60000, clock_wall_us());
-    ok(run_until(k.loop, kit_metric(&k, "mvproxy_back_connections", "idle") < 1), "until it has");
+    ok(run_until(k.loop, back_kit_metric(&k, "mvproxy_back_connections", "idle") < 1), "until it has");
     for (size_t i = 0; i < 2; i++)
         call_free(&c[i]);
     clock_real();
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
-static double hung(struct kit *k)
+static double hung(struct back_kit *k)
 {
-    return kit_metric(k, "mvproxy_back_connections_closed_total", "origin_hangs");
+    return back_kit_metric(k, "mvproxy_back_connections_closed_total", "origin_hangs");
 }
 
 /* The server has left a question unanswered: what is idle is not trusted, what is under way may still be answered. */
 static void suspected(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *busy, *idle;
     struct call a, b;
 
     clock_fake(clock_us(), clock_wall_us());
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_start(&a, &k, "GET", "/busy");
     call_start(&b, &k, "GET", "/idle");
-    ok(conn_has(kit_conn(&k, 0), "\r\n\r\n") && conn_has(kit_conn(&k, 1), "\r\n\r\n"), "two connections");
+    ok(conn_has(back_kit_conn(&k, 0), "\r\n\r\n") && conn_has(back_kit_conn(&k, 1), "\r\n\r\n"), "two connections");
     busy = buf_has(&k.conns[0].got, "/busy") ? &k.conns[0] : &k.conns[1];
     idle = busy == &k.conns[0] ? &k.conns[1] : &k.conns[0];
     conn_say(idle, OK5);
@@ -295,10 +296,10 @@ static void suspected(void)
     ok(conn_closed(busy), "later");
     is_double(hung(&k), 2, "they are closed once more");
     clock_real();
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
-static void later(struct kit *k, uint64_t ms)
+static void later(struct back_kit *k, uint64_t ms)
 {
     clock_fake(clock_us() + ms * 1000, clock_wall_us());
     settle(k->loop);
@@ -308,13 +309,13 @@ enum { DEAD_MS = TIMEOUT_H2_PING_MS + TIMEOUT_H2_PONG_MS }; /* so long a client 
 
 static const char HALF[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe";
 
-static void begin(struct call *c, struct kit *k, size_t conn, const char *target, const char *answer)
+static void begin(struct call *c, struct back_kit *k, size_t conn, const char *target, const char *answer)
 {
     call_init(c, k, "GET", target);
     c->opts.movable = strcmp(target, "/movable") == 0;
     c->opts.watch = strcmp(target, "/watch") == 0;
     call_send(c);
-    ok(conn_has(kit_conn(k, conn), target), "a request for %s", target);
+    ok(conn_has(back_kit_conn(k, conn), target), "a request for %s", target);
     conn_say(&k->conns[conn], answer);
     settle(k->loop);
 }
@@ -322,11 +323,11 @@ static void begin(struct call *c, struct kit *k, size_t conn, const char *target
 /* The server says nothing for so long that a client of its own would give it up, too: what is under way ends. */
 static void gives_up(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call unanswered, half, slow;
 
     clock_fake(clock_us(), clock_wall_us());
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     begin(&unanswered, &k, 0, "/a", "");
     begin(&half, &k, 1, "/b", HALF);
     begin(&slow, &k, 2, "/c", HALF); /* its client does not read */
@@ -354,17 +355,17 @@ static void gives_up(void)
     call_free(&half);
     call_free(&slow);
     clock_real();
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* What another server can answer is asked there long before, and who reads a watch goes on elsewhere. */
 static void moves(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c[4];
 
     clock_fake(clock_us(), clock_wall_us());
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     begin(&c[0], &k, 0, "/movable", "");
     begin(&c[1], &k, 1, "/alone", "");
     begin(&c[2], &k, 2, "/watch", HALF);
@@ -386,21 +387,21 @@ static void moves(void)
     for (size_t i = 0; i < ROWS(c); i++)
         call_free(&c[i]);
     clock_real();
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* A byte in between, on whatever connection: it is slow, and has its time. */
 static void is_slow(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call a, b;
 
     clock_fake(clock_us(), clock_wall_us());
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     call_start(&a, &k, "GET", "/a");
-    ok(conn_has(kit_conn(&k, 0), "/a"), "a request");
+    ok(conn_has(back_kit_conn(&k, 0), "/a"), "a request");
     call_start(&b, &k, "GET", "/b");
-    ok(conn_has(kit_conn(&k, 1), "/b"), "another");
+    ok(conn_has(back_kit_conn(&k, 1), "/b"), "another");
     later(&k, 1);
     origin_suspect(k.origin);
     later(&k, DEAD_MS - 1);
@@ -416,18 +417,18 @@ static void is_slow(void)
     call_free(&a);
     call_free(&b);
     clock_real();
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Who waits for a connection that others have gets the next one, not one that was closed. */
 static void suspected_with_waiting(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call a, b;
 
-    kit_open(&k, false, 1);
+    back_kit_open(&k, false, 1);
     call_start(&a, &k, "GET", "/a");
-    ok(conn_has(kit_conn(&k, 0), "/a"), "the only connection");
+    ok(conn_has(back_kit_conn(&k, 0), "/a"), "the only connection");
     call_start(&b, &k, "GET", "/b");
     origin_suspect(k.origin);
     conn_say(&k.conns[0], OK5);
@@ -436,18 +437,18 @@ static void suspected_with_waiting(void)
     ok(call_is(&b, "head(200) end"), "as ever");
     call_free(&a);
     call_free(&b);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The owner lets go: idle connections close, what is under way finishes. */
 static void origin_life(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call a, b;
     struct origin *old;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.auto_reply = OK5;
     call_start(&a, &k, "GET", "/idle");
     call_start(&b, &k, "GET", "/idle");
@@ -458,7 +459,7 @@ static void origin_life(void)
     call_start(&a, &k, "GET", "/busy");
     settle(k.loop);
     old = origin_ref(k.origin);
-    kit_origin(&k, &(struct origin_opts){.max_connections = 1});
+    back_kit_origin(&k, &(struct origin_opts){.max_connections = 1});
     is_u64(origin_in_flight(old), 1, "one under way");
     origin_unref(old);
     s = buf_has(&k.conns[0].got, "/busy") ? &k.conns[0] : &k.conns[1];
@@ -467,7 +468,7 @@ static void origin_life(void)
     ok(call_is(&a, "head(200) end"), "the busy one finishes");
     ok(conn_closed(s), "and closes then");
     call_free(&a);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static bool refuse(const struct sockaddr *addr, void *arg)
@@ -482,11 +483,11 @@ static void addresses(void)
         const char *host, *address;
     } rows[] = {
         {"10.0.0.1", "10.0.0.1:6443"}, {"::1", "[::1]:6443"}, {"node-a", "node-a:6443"}, {"unix:/x", "localhost"}};
-    static struct kit k;
+    static struct back_kit k;
     unsigned asked = 0;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct origin *o = origin_new(k.back, &(struct origin_opts){.name = "n", .host = rows[i].host, .port = 6443});
 
@@ -495,22 +496,22 @@ static void addresses(void)
         ok(!origin_has_cert(o), "no certificate");
         origin_unref(o);
     }
-    kit_origin(&k, &(struct origin_opts){.allow = refuse, .allow_arg = &asked});
+    back_kit_origin(&k, &(struct origin_opts){.allow = refuse, .allow_arg = &asked});
     call_start(&c, &k, "GET", "/");
     ok(call_is(&c, "failed: connect"), "an address that is not allowed is not dialled");
     is_int(asked, 1, "it was asked");
     is_u64(k.n_conns, 0, "and nobody came");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* What answers is no TLS server, or one that nobody vouches for. */
 static void bad_tls(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, true, 0);
+    back_kit_open(&k, true, 0);
     tls_ctx_unref(k.server_tls);
     k.server_tls = NULL;
     k.close_at_once = true;
@@ -520,12 +521,12 @@ static void bad_tls(void)
     call_free(&c);
     k.server_tls = server_ctx(false);
     k.close_at_once = false;
-    kit_origin(&k, &(struct origin_opts){.host = "127.0.0.1"});
+    back_kit_origin(&k, &(struct origin_opts){.host = "127.0.0.1"});
     tls_ctx_unref(k.client_tls);
     k.client_tls = server_ctx(false); /* a context without CAs verifies nobody */
     tls_ctx_unref(k.client_cert_tls);
     k.client_cert_tls = NULL;
-    kit_origin(&k, &(struct origin_opts){.host = "127.0.0.1"});
+    back_kit_origin(&k, &(struct origin_opts){.host = "127.0.0.1"});
     call_init(&c, &k, "GET", "/");
     c.opts.with_cert = true;
     call_send(&c);
@@ -533,22 +534,22 @@ static void bad_tls(void)
     is_str(c.failure_text, "no client certificate is configured", "and says so");
     call_free(&c);
     k.client_cert_tls = client_ctx("alice", false);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Everything stops at once, whatever is going on. */
 static void free_in_the_middle(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c[6];
 
-    kit_open(&k, false, 3);
+    back_kit_open(&k, false, 3);
     for (size_t i = 0; i < 5; i++)
         call_start(&c[i], &k, "GET", "/");
     call_init(&c[5], &k, "POST", "/");
     c[5].opts.upgrade = true;
     call_send(&c[5]); /* beyond the limit: its failure is due */
-    ok(conn_has(kit_conn(&k, 0), "\r\n\r\n"), "some are busy");
+    ok(conn_has(back_kit_conn(&k, 0), "\r\n\r\n"), "some are busy");
     for (size_t i = 0; i < 6; i++)
         c[i].r = NULL; /* the back's own business now */
     back_free(k.back);
@@ -557,7 +558,7 @@ static void free_in_the_middle(void)
         ok(!buf_has(&c[i].log, "head"), "no call after back_free, request %zu", i);
         call_free(&c[i]);
     }
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 int main(void)

@@ -42,7 +42,7 @@ static const struct {
     {"POST, read and cut", "POST", NULL, CUTS_AFTER, "failed: unanswered"},
 };
 
-static void warm_up(struct kit *k)
+static void warm_up(struct back_kit *k)
 {
     struct call c;
 
@@ -50,7 +50,7 @@ static void warm_up(struct kit *k)
     call_start(&c, k, "GET", "/warm");
     ok(call_is(&c, "head(200) end"), "a connection in the pool");
     call_free(&c);
-    (void)conn_take(kit_conn(k, 0));
+    (void)conn_take(back_kit_conn(k, 0));
 }
 
 /* What the owner gives leaves at the end of the turn: until then the connection can end unseen. */
@@ -70,15 +70,15 @@ static void send_request(struct call *c, const char *body, bool chunked)
 
 static void race(size_t row, bool tls, bool chunked)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct server_conn *s;
     struct call c;
     bool before = rows[row].how == CLOSES_BEFORE || rows[row].how == CUTS_BEFORE;
     bool cut = rows[row].how == CUTS_BEFORE || rows[row].how == CUTS_AFTER;
 
-    kit_open(&k, tls, 0);
+    back_kit_open(&k, tls, 0);
     warm_up(&k);
-    s = kit_conn(&k, 0);
+    s = back_kit_conn(&k, 0);
     k.auto_reply = NULL;
     call_init(&c, &k, rows[row].method, "/race");
     send_request(&c, rows[row].body, chunked);
@@ -90,72 +90,72 @@ static void race(size_t row, bool tls, bool chunked)
     if (buf_has(&c.log, "failed"))
         ok(c.failure.reused && c.failure.request_sent, "it may have been carried out");
     else if (rows[row].body != NULL)
-        ok(conn_has(kit_conn(&k, 1), rows[row].body), "the body came with it");
+        ok(conn_has(back_kit_conn(&k, 1), rows[row].body), "the body came with it");
     is_u64(k.n_conns, buf_has(&c.log, "failed") ? 1 : 2, "connections");
     is_int(buf_len(&s->got) > 0, !before, "what the first connection saw of it");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* A body of which no copy is kept: the owner must know that it cannot be sent again, but that it was not read. */
 static void long_body(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     static char body[LIMIT_REPLAY_BYTES + 1];
     struct call c;
 
     memset(body, 'b', sizeof(body));
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     warm_up(&k);
     k.auto_reply = NULL;
     call_init(&c, &k, "POST", "/long");
     c.opts.body = (struct http_body){HTTP_BODY_LENGTH, sizeof(body)};
     call_send(&c);
     ok(back_write(c.r, slice_of(body, sizeof(body))), "a long body is taken");
-    conn_close(kit_conn(&k, 0), STREAM_CLOSE_NOW);
+    conn_close(back_kit_conn(&k, 0), STREAM_CLOSE_NOW);
     ok(call_is(&c, "failed: unanswered"), "and not sent again");
     ok(c.failure.body_sent && !c.failure.request_sent, "though nobody can have read it");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The rest of a body that was half given when the connection went. */
 static void half_given(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     warm_up(&k);
     call_init(&c, &k, "POST", "/half");
     c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 10};
     call_send(&c);
     ok(back_write(c.r, SLICE_LIT("01234")), "half of the body");
-    conn_close(kit_conn(&k, 0), STREAM_CLOSE_NOW);
+    conn_close(back_kit_conn(&k, 0), STREAM_CLOSE_NOW);
     k.auto_reply = NULL;
-    ok(conn_has(kit_conn(&k, 1), "01234"), "goes out again");
+    ok(conn_has(back_kit_conn(&k, 1), "01234"), "goes out again");
     ok(back_write(c.r, SLICE_LIT("56789")), "the other half");
-    ok(conn_has(kit_conn(&k, 1), "0123456789"), "follows it");
-    conn_say(kit_conn(&k, 1), OK5);
+    ok(conn_has(back_kit_conn(&k, 1), "0123456789"), "follows it");
+    conn_say(back_kit_conn(&k, 1), OK5);
     ok(call_is(&c, "head(200) end"), "answered");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* A reset acknowledges nothing, yet the head was read: neither may be taken for a request that came too late. */
 static void cut_in_the_middle(bool tls, enum stream_close_how how)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, tls, 0);
+    back_kit_open(&k, tls, 0);
     warm_up(&k);
     k.auto_reply = NULL;
     call_init(&c, &k, "POST", "/middle");
     c.opts.body = (struct http_body){HTTP_BODY_LENGTH, 10};
     call_send(&c);
-    ok(conn_has(kit_conn(&k, 0), "/middle"), "the head is read");
-    conn_close(kit_conn(&k, 0), how);
+    ok(conn_has(back_kit_conn(&k, 0), "/middle"), "the head is read");
+    conn_close(back_kit_conn(&k, 0), how);
     for (unsigned i = 0; i < 2 && c.r != NULL && back_write(c.r, SLICE_LIT("01234")); i++)
         loop_run_once(k.loop, 0);
     if (c.r != NULL)
@@ -165,7 +165,7 @@ static void cut_in_the_middle(bool tls, enum stream_close_how how)
     ok(c.failure.request_sent, "it may have been carried out");
     is_u64(k.n_conns, 1, "and is not sent again");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /*
@@ -174,7 +174,7 @@ static void cut_in_the_middle(bool tls, enum stream_close_how how)
  */
 static int early_fd = -1;
 
-static void take_raw(struct kit *k, int fd)
+static void take_raw(struct back_kit *k, int fd)
 {
     (void)k;
     early_fd = fd;
@@ -184,12 +184,12 @@ static void early_answer(void)
 {
     static const char answer[] = "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno";
     static const struct linger at_once = {.l_onoff = 1};
-    static struct kit k;
+    static struct back_kit k;
     static char body[200 << 10];
     struct call c;
 
     memset(body, 'b', sizeof(body));
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.on_accept = take_raw;
     early_fd = -1;
     call_init(&c, &k, "POST", "/early");
@@ -205,7 +205,7 @@ static void early_answer(void)
     ok(call_is(&c, "head(413) end"), "the answer is told");
     is_slice(buf_slice(&c.body), "no", "all of it");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static size_t count(const struct buf *b, char wanted)
@@ -220,14 +220,14 @@ static size_t count(const struct buf *b, char wanted)
 enum { ONCE_BYTES = 20 << 10 };
 
 /* Two connections in the pool; the second is the one that is taken first. */
-static void warm_up_two(struct kit *k)
+static void warm_up_two(struct back_kit *k)
 {
     struct call c[2];
 
     for (size_t i = 0; i < ROWS(c); i++)
         call_start(&c[i], k, "GET", "/warm");
     for (size_t i = 0; i < ROWS(c); i++)
-        if (!conn_has(kit_conn(k, i), "/warm"))
+        if (!conn_has(back_kit_conn(k, i), "/warm"))
             tap_bail("no connection");
     conn_say(&k->conns[0], OK5);
     if (!run_until(k->loop, c[0].r == NULL || c[1].r == NULL))
@@ -243,13 +243,13 @@ static void warm_up_two(struct kit *k)
 /* A body that goes out again, while the nth allocation from then on fails. The most of it that one connection saw. */
 static size_t most_of_body(uint64_t nth, uint64_t *calls)
 {
-    static struct kit k;
+    static struct back_kit k;
     static char body[ONCE_BYTES];
     struct call c;
     size_t most = 0;
 
     memset(body, '~', sizeof(body));
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     warm_up_two(&k);
     k.short_of_memory = nth > 0;
     call_init(&c, &k, "PUT", "/once");
@@ -273,7 +273,7 @@ static size_t most_of_body(uint64_t nth, uint64_t *calls)
     *calls = mem_calls() - *calls;
     mem_fail_nth(0);
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
     return most;
 }
 
@@ -294,11 +294,11 @@ static void body_comes_once(void)
 static void budget(void)
 {
     enum { REQUESTS = 300 };
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
     double repeated, refused;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.close_at_once = true;
     for (unsigned i = 0; i < REQUESTS; i++) {
         call_start(&c, &k, "GET", "/");
@@ -307,22 +307,22 @@ static void budget(void)
         call_free(&c);
         k.n_conns = 0; /* they are gone */
     }
-    repeated = kit_metric(&k, "mvproxy_back_retries_total", NULL);
+    repeated = back_kit_metric(&k, "mvproxy_back_retries_total", NULL);
     ok(repeated >= 100 && repeated <= 200, "%.0f of %d requests were sent again", repeated, REQUESTS);
-    ok(kit_metric(&k, "mvproxy_back_retries_refused_total", NULL) > 0, "others were not, and are counted");
+    ok(back_kit_metric(&k, "mvproxy_back_retries_refused_total", NULL) > 0, "others were not, and are counted");
     ok(!origin_may_repeat(k.origin, true), "the owner is told");
     ok(origin_may_repeat(k.origin, false), "but of those who are known none is held back by strangers");
-    refused = kit_metric(&k, "mvproxy_back_retries_refused_total", NULL);
+    refused = back_kit_metric(&k, "mvproxy_back_retries_refused_total", NULL);
     settle(k.loop);
     k.close_at_once = false;
     k.n_conns = 0;
     call_start(&c, &k, "POST", "/in-doubt");
-    ok(conn_has(kit_conn(&k, 0), "/in-doubt"), "one that would not be sent again in any case");
-    conn_close(kit_conn(&k, 0), STREAM_CLOSE_NOW);
+    ok(conn_has(back_kit_conn(&k, 0), "/in-doubt"), "one that would not be sent again in any case");
+    conn_close(back_kit_conn(&k, 0), STREAM_CLOSE_NOW);
     ok(call_is(&c, "failed: unanswered"), "fails");
-    is_double(kit_metric(&k, "mvproxy_back_retries_refused_total", NULL), refused, "and is not counted");
+    is_double(back_kit_metric(&k, "mvproxy_back_retries_refused_total", NULL), refused, "and is not counted");
     call_free(&c);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static char *logged;
@@ -341,12 +341,12 @@ static unsigned lines_with(const char *text)
 /* Of a server that stays away the log has one line, and one every ten minutes: with how often, and since when. */
 static void ejected_for_long(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     FILE *f = open_memstream(&logged, &logged_bytes);
 
     if (f == NULL)
         tap_bail("memory");
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     log_set_stream(f);
     clock_fake(1000000, 1764000000000000);
     loop_run_once(k.loop, 0);
@@ -358,7 +358,7 @@ static void ejected_for_long(void)
     is_u64(lines_with("\"Outlier ejected\""), 1, "said once");
     is_u64(lines_with("\"Outlier still ejected\""), 1, "and once more after ten minutes");
     is_u64(lines_with("times=120 sinceSeconds=600"), 1, "how often, and for how long: %s", logged);
-    is_double(kit_metric(&k, "mvproxy_back_ejections_total", NULL), 130, "each is counted");
+    is_double(back_kit_metric(&k, "mvproxy_back_ejections_total", NULL), 130, "each is counted");
     origin_connected(k.origin);
     is_u64(lines_with("\"Outlier ejection ended\""), 1, "its end is said");
     origin_connect_failed(k.origin, "connection refused");
@@ -367,15 +367,15 @@ static void ejected_for_long(void)
     fclose(f);
     free(logged);
     clock_real();
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void ejection(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call c;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.auto_reply = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
     for (unsigned i = 0; i < 5; i++) {
         ok(origin_ejection(k.origin, NULL) == NULL, "%u answers of a server that is not up", i);
@@ -384,33 +384,33 @@ static void ejection(void)
         call_free(&c);
     }
     ok(origin_ejection(k.origin, NULL) != NULL && !origin_healthy(k.origin), "after five it is out");
-    is_double(kit_metric(&k, "mvproxy_back_ejections_total", NULL), 1, "counted");
-    is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 1, "and shown");
+    is_double(back_kit_metric(&k, "mvproxy_back_ejections_total", NULL), 1, "counted");
+    is_double(back_kit_metric(&k, "mvproxy_back_ejected", NULL), 1, "and shown");
     k.auto_reply = OK5;
     call_start(&c, &k, "GET", "/");
     ok(call_is(&c, "head(200) end"), "it is still used if nobody else is there");
     call_free(&c);
     ok(origin_ejection(k.origin, NULL) == NULL && origin_healthy(k.origin), "and an answer brings it back");
-    is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 0, "which is shown");
+    is_double(back_kit_metric(&k, "mvproxy_back_ejected", NULL), 0, "which is shown");
     k.auto_reply = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n";
     for (unsigned i = 0; i < 5; i++) {
         call_start(&c, &k, "GET", "/");
         ok(call_over(&c), "it fails again");
         call_free(&c);
     }
-    is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 1, "out, as is shown");
-    kit_origin(&k, &(struct origin_opts){.sole = true});
-    is_double(kit_metric(&k, "mvproxy_back_ejected", NULL), 0, "another in its place is not");
+    is_double(back_kit_metric(&k, "mvproxy_back_ejected", NULL), 1, "out, as is shown");
+    back_kit_origin(&k, &(struct origin_opts){.sole = true});
+    is_double(back_kit_metric(&k, "mvproxy_back_ejected", NULL), 0, "another in its place is not");
     listener_close(k.listener);
     k.listener = NULL;
-    conn_close(kit_conn(&k, 0), STREAM_CLOSE_ABORT);
+    conn_close(back_kit_conn(&k, 0), STREAM_CLOSE_ABORT);
     for (unsigned i = 0; i < 5; i++) {
         call_start(&c, &k, "GET", "/");
         ok(call_over(&c), "nobody there");
         call_free(&c);
     }
     ok(origin_healthy(k.origin), "one that nobody can stand in for is never out");
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 int main(void)

@@ -43,7 +43,7 @@ static void counts(void)
     ok(!shares_take(&s, 4), "there may be fewer than there were");
 }
 
-static void upload_from(struct call *c, struct kit *k, const char *client)
+static void upload_from(struct call *c, struct back_kit *k, const char *client)
 {
     call_init(c, k, "POST", "/x");
     c->opts.client = client;
@@ -51,7 +51,7 @@ static void upload_from(struct call *c, struct kit *k, const char *client)
     call_send(c);
 }
 
-static void get_from(struct call *c, struct kit *k, const char *client)
+static void get_from(struct call *c, struct back_kit *k, const char *client)
 {
     call_init(c, k, "GET", "/x");
     c->opts.client = client;
@@ -67,11 +67,11 @@ static void cancel(struct call *c)
 /* Of one client, until he has his share. */
 static void hoard(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     static struct call c[HOARDED];
     struct call more, other;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     back_set_connections(k.back, MOST);
     for (size_t i = 0; i < HOARDED; i++)
         upload_from(&c[i], &k, "10.0.0.1");
@@ -81,7 +81,7 @@ static void hoard(void)
     ok(!more.failure.request_sent, "and was not sent");
     call_free(&more);
     get_from(&other, &k, "10.0.0.2");
-    ok(conn_has(kit_conn(&k, HOARDED), "GET /x"), "another client has a connection");
+    ok(conn_has(back_kit_conn(&k, HOARDED), "GET /x"), "another client has a connection");
     conn_say(&k.conns[HOARDED], OK5);
     ok(call_is(&other, "head(200) end"), "and an answer");
     call_free(&other);
@@ -102,22 +102,22 @@ static void hoard(void)
             cancel(&c[i]);
         call_free(&c[i]);
     }
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* The pool is full, and a client waits with very many requests. */
 static void in_turns(void)
 {
     enum { N = 200, AMONG = 80 };
-    static struct kit k;
+    static struct back_kit k;
     static struct call c[N];
     struct call other;
     size_t before = 0;
 
-    kit_open(&k, false, 1);
+    back_kit_open(&k, false, 1);
     for (size_t i = 0; i < N; i++)
         get_from(&c[i], &k, "10.0.0.1");
-    ok(conn_has(kit_conn(&k, 0), "GET /x"), "one connection for all of them");
+    ok(conn_has(back_kit_conn(&k, 0), "GET /x"), "one connection for all of them");
     get_from(&other, &k, "10.0.0.2");
     while (other.r != NULL && before < N) {
         conn_say(&k.conns[0], OK5);
@@ -132,7 +132,7 @@ static void in_turns(void)
         ok(call_is(&c[i], "head(200) end"), "and so are the others");
         call_free(&c[i]);
     }
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 int main(void)

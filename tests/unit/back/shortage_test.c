@@ -19,7 +19,7 @@ enum { MOST = 300 };
 
 /* ---- HTTP/2 ---- */
 
-static void answer(struct h2_kit *k, size_t nth)
+static void answer(struct back_h2_kit *k, size_t nth)
 {
     struct h2_conn *s = k->conns[0];
     int32_t id = s->asked[nth].id;
@@ -30,13 +30,13 @@ static void answer(struct h2_kit *k, size_t nth)
     h2_headers(s, id, "x-sum: 1\nx-more: 2\n", true);
 }
 
-static bool is_asked(const struct h2_kit *k, size_t nth)
+static bool is_asked(const struct back_h2_kit *k, size_t nth)
 {
     return k->n_conns > 0 && k->conns[0]->n_asked > nth && k->conns[0]->asked[nth].ended;
 }
 
 /* True: whole. *asked: how many requests the server has seen. */
-static bool over_http2(struct h2_kit *k, uint64_t nth, size_t *asked)
+static bool over_http2(struct back_h2_kit *k, uint64_t nth, size_t *asked)
 {
     struct call c;
     bool whole;
@@ -72,7 +72,7 @@ static bool over_http2(struct h2_kit *k, uint64_t nth, size_t *asked)
 
 static void http2(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     uint64_t calls = MOST, nth;
     unsigned failed = 0;
     size_t asked = 0;
@@ -87,14 +87,14 @@ static void http2(void)
     }
     ok(nth < MOST && failed > 50, "HTTP/2: %u of %u allocations are missed", failed, (unsigned)calls);
     is_u64(k.n_conns, 1, "others on the connection go on");
-    is_double(kit_metric(&k.k, "mvproxy_back_streams", NULL), 0, "no stream is left");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_streams", NULL), 0, "no stream is left");
     h2_close(&k);
 }
 
 /* ---- HTTP/1.1, as we ask for ourselves ---- */
 
 /* True: whole. */
-static bool fetch_it(struct kit *k, uint64_t nth)
+static bool fetch_it(struct back_kit *k, uint64_t nth)
 {
     static const struct http_field fields[] = {{SLICE_LIT("Accept"), SLICE_LIT("x/y"), HTTP_ACCEPT},
                                                {SLICE_LIT("X-More"), SLICE_LIT("more"), HTTP_NAME_OTHER}};
@@ -106,12 +106,12 @@ static bool fetch_it(struct kit *k, uint64_t nth)
                            .n_fields = 2,
                            .ceiling = 1000,
                            .timeout_ms = 10000};
-    struct kit_fetched g = {0};
+    struct back_kit_fetched g = {0};
 
     arena_holds = false;
     arena_calls = 0;
     arena_fails_at = nth;
-    if (fetch_start(k->back, k->loop, &o, kit_fetched, &g) != NULL)
+    if (fetch_start(k->back, k->loop, &o, back_kit_fetched, &g) != NULL)
         ok(run_until(k->loop, g.calls > 0), "allocation %u: over", (unsigned)nth);
     arena_fails_at = 0;
     arena_holds = true;
@@ -125,13 +125,13 @@ static bool fetch_it(struct kit *k, uint64_t nth)
 
 static void http1(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     char want[256];
     uint64_t calls = MOST, nth;
     unsigned failed = 0;
     struct slice rest;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     k.auto_reply = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" /* and a body that is no part of it */
                    "X-1: a\r\nX-2: a\r\nX-3: a\r\nX-4: a\r\nX-5: a\r\nX-6: a\r\nX-7: a\r\nX-8: a\r\nX-9: a\r\n"
                    "\r\n5\r\nhello\r\n0\r\nX-Sum: b\r\n\r\n";
@@ -153,7 +153,7 @@ static void http1(void)
             rest = slice_from(rest, strlen(want));
         is_u64(rest.n, 0, "what the server sees is a whole request");
     }
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 int main(void)

@@ -6,21 +6,21 @@
 
 #define GAVE_UP "failed: given_up"
 
-static void ask(struct call *c, struct kit *k, const char *method, const char *target, bool others)
+static void ask(struct call *c, struct back_kit *k, const char *method, const char *target, bool others)
 {
     call_init(c, k, method, target);
     c->opts.others = c->opts.movable = others;
     call_send(c);
 }
 
-static void give_up(struct kit *k)
+static void give_up(struct back_kit *k)
 {
     origin_fail_unanswered(k->origin, "its etcd is away");
     settle(k->loop);
 }
 
 /* The connection with this request. */
-static struct server_conn *with(struct kit *k, const char *target)
+static struct server_conn *with(struct back_kit *k, const char *target)
 {
     for (size_t i = 0; i < k->n_conns; i++)
         if (buf_has(&k->conns[i].got, target))
@@ -30,10 +30,10 @@ static struct server_conn *with(struct kit *k, const char *target)
 
 static void over_http1(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call get, put, sole, half, own;
 
-    kit_open(&k, false, 0);
+    back_kit_open(&k, false, 0);
     ask(&get, &k, "GET", "/get", true);
     ask(&put, &k, "PUT", "/put", true);
     ask(&sole, &k, "GET", "/sole", false);
@@ -42,7 +42,7 @@ static void over_http1(void)
     own.opts.others = own.opts.movable = own.opts.once = true;
     call_send(&own);
     for (size_t i = 0; i < 5; i++)
-        ok(conn_has(kit_conn(&k, i), "\r\n\r\n"), "under way");
+        ok(conn_has(back_kit_conn(&k, i), "\r\n\r\n"), "under way");
     conn_say(with(&k, "/half"), "HTTP/1.1 200");
     settle(k.loop);
     give_up(&k);
@@ -63,18 +63,18 @@ static void over_http1(void)
     call_free(&sole);
     call_free(&half);
     call_free(&own);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Nothing of it was sent, so it may be a write. */
 static void in_line(void)
 {
-    static struct kit k;
+    static struct back_kit k;
     struct call first, waits, sole;
 
-    kit_open(&k, false, 1);
+    back_kit_open(&k, false, 1);
     ask(&first, &k, "GET", "/first", false);
-    ok(conn_has(kit_conn(&k, 0), "/first"), "the only connection");
+    ok(conn_has(back_kit_conn(&k, 0), "/first"), "the only connection");
     ask(&waits, &k, "DELETE", "/waits", true);
     ask(&sole, &k, "GET", "/sole", false);
     settle(k.loop);
@@ -87,12 +87,12 @@ static void in_line(void)
     call_free(&first);
     call_free(&waits);
     call_free(&sole);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 static void over_http2(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call get, late, answered;
 
     h2_open(&k);
@@ -121,7 +121,7 @@ static void over_http2(void)
 /* Before the server has spoken. */
 static void before_http2(void)
 {
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call get, sole;
 
     h2_open(&k);
@@ -146,12 +146,12 @@ static void before_http2(void)
 static void many(void)
 {
     enum { MANY = 70 };
-    static struct kit k;
+    static struct back_kit k;
     static struct call call[MANY];
     size_t turns = 0, over;
     bool more;
 
-    kit_open(&k, false, 1);
+    back_kit_open(&k, false, 1);
     for (size_t i = 0; i < MANY; i++)
         ask(&call[i], &k, "GET", "/many", true);
     settle(k.loop);
@@ -167,17 +167,17 @@ static void many(void)
     ok(turns >= 2, "in several turns");
     for (size_t i = 0; i < MANY; i++)
         call_free(&call[i]);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 /* Who stays does not count: a turn is what is given up in it. */
 static void behind_many(void)
 {
     enum { MANY = 200 };
-    static struct kit k;
+    static struct back_kit k;
     static struct call call[MANY + 1];
 
-    kit_open(&k, false, 1);
+    back_kit_open(&k, false, 1);
     for (size_t i = 0; i <= MANY; i++)
         ask(&call[i], &k, "GET", "/many", i == MANY);
     settle(k.loop);
@@ -190,10 +190,10 @@ static void behind_many(void)
     }
     for (size_t i = 0; i <= MANY; i++)
         call_free(&call[i]);
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
-static void later(struct h2_kit *k, uint64_t ms)
+static void later(struct back_h2_kit *k, uint64_t ms)
 {
     clock_fake(clock_us() + ms * 1000, clock_wall_us());
     settle(k->k.loop);
@@ -205,7 +205,7 @@ static void later(struct h2_kit *k, uint64_t ms)
 static void frozen_over_http2(void)
 {
     static const char *const targets[] = {"/get", "/watch", "/log", "/post"};
-    static struct h2_kit k;
+    static struct back_h2_kit k;
     struct call c[ROWS(targets)];
     struct h2_conn *s;
 
@@ -232,7 +232,7 @@ static void frozen_over_http2(void)
     ok(call_is(&c[2], "head(200)") && call_is(&c[3], ""), "who cannot");
     later(&k, 2);
     ok(call_is(&c[2], "head(200) failed: body") && call_is(&c[3], "failed: unanswered"), "at last");
-    is_double(kit_metric(&k.k, "mvproxy_back_connections_closed_total", "ping_timeout"), 1, "with the connection");
+    is_double(back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "ping_timeout"), 1, "with the connection");
     for (size_t i = 0; i < ROWS(c); i++)
         call_free(&c[i]);
     clock_real();
@@ -243,15 +243,15 @@ static void frozen_over_http2(void)
 static void frozen_for_many(bool speaks)
 {
     enum { MANY = 100 };
-    static struct kit k;
+    static struct back_kit k;
     static struct call call[MANY];
     size_t over = 0;
 
     clock_fake(clock_us(), clock_wall_us());
-    kit_open(&k, false, MANY);
+    back_kit_open(&k, false, MANY);
     for (size_t i = 0; i < MANY; i++)
         ask(&call[i], &k, "GET", "/many", true);
-    ok(conn_has(kit_conn(&k, MANY - 1), "/many"), "all are sent");
+    ok(conn_has(back_kit_conn(&k, MANY - 1), "/many"), "all are sent");
     origin_suspect(k.origin);
     clock_fake(clock_us() + TIMEOUT_H2_PONG_MS * 1000ULL, clock_wall_us());
     settle(k.loop);
@@ -269,7 +269,7 @@ static void frozen_for_many(bool speaks)
         call_free(&call[i]);
     }
     clock_real();
-    kit_close(&k);
+    back_kit_close(&k);
 }
 
 int main(void)

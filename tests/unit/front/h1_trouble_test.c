@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An HTTP/1.1 server connection when something goes wrong, or on: clients that leave, broken responses, slow readers,
  * upgrades, bad requests, time. */
-#include "unit/front/world.h"
+#include "unit/front/kit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,251 +39,252 @@ static const struct leaving leavings[] = {
     {"in the middle of the answer", "GET /x HTTP/1.1\r\nHost: h\r\n\r\n", true, true, false, "client_gone"},
 };
 
-static void test_leave(struct world *w, const struct leaving *l, enum stream_close_how how)
+static void test_leave(struct front_kit *k, const struct leaving *l, enum stream_close_how how)
 {
     const char *manner = how == STREAM_CLOSE_ABORT ? "reset" : "end";
-    struct client c;
+    struct front_client c;
 
-    client_open(w, &c);
+    client_open(k, &c);
     client_send(&c, l->sent);
     if (l->handled)
-        ok(world_handled(w, w->handled + 1), "%s (%s): handled", l->name, manner);
+        ok(front_kit_handled(k, k->handled + 1), "%s (%s): handled", l->name, manner);
     else
-        world_settle(w);
+        front_kit_settle(k);
     if (l->body_paused)
-        exchange_pause_body(w->x);
+        exchange_pause_body(k->x);
     if (l->head_given)
-        exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    world_settle(w);
+        exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    front_kit_settle(k);
     client_close(&c, how);
-    ok(world_empty(w), "%s (%s): noticed", l->name, manner);
-    is_int(w->gone, l->handled, "%s (%s): the proxy is told, once", l->name, manner);
+    ok(front_kit_empty(k), "%s (%s): noticed", l->name, manner);
+    is_int(k->gone, l->handled, "%s (%s): the proxy is told, once", l->name, manner);
     if (how != STREAM_CLOSE_ABORT)
-        is_double(world_closed(w, l->reason), 1, "%s: counted as %s", l->name, l->reason);
+        is_double(front_kit_closed(k, l->reason), 1, "%s: counted as %s", l->name, l->reason);
 }
 
-static void test_leaving(struct world *w)
+static void test_leaving(struct front_kit *k)
 {
-    bool tls = w->client_tls != NULL;
+    bool tls = k->client_tls != NULL;
 
-    world_end(w);
+    front_kit_end(k);
     for (size_t i = 0; i < 2 * ROWS(leavings); i++) {
-        world_init(w, tls);
-        world_start(w);
-        test_leave(w, &leavings[i / 2], i % 2 == 0 ? STREAM_CLOSE_FLUSH : STREAM_CLOSE_ABORT);
-        world_end(w);
+        front_kit_init(k, tls);
+        front_kit_start(k);
+        test_leave(k, &leavings[i / 2], i % 2 == 0 ? STREAM_CLOSE_FLUSH : STREAM_CLOSE_ABORT);
+        front_kit_end(k);
     }
-    world_init(w, tls);
+    front_kit_init(k, tls);
 }
 
-static void test_half_close(struct world *w)
+static void test_half_close(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    world_start(w);
-    client_open(w, &c);
+    front_kit_start(k);
+    client_open(k, &c);
     client_ask(&c, "/x");
-    world_handled(w, 1);
+    front_kit_handled(k, 1);
     stream_finish_writing(c.s);
-    ok(world_sink_has(w, "gone(client closed the connection)"), "the end of the client's direction means it is gone");
+    ok(front_kit_sink_has(k, "gone(client closed the connection)"),
+       "the end of the client's direction means it is gone");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(k), "over");
 }
 
 /* Many clients end by a FIN alone. Over TLS that may be a cut, and is one with a request under way. */
-static void test_client_is_cut(struct world *w)
+static void test_client_is_cut(struct front_kit *k)
 {
     static const struct {
         const char *target, *plain, *tls;
     } rows[] = {
         {NULL, "no_request", "no_request"}, {"/sync", "client", "client"}, {"/x", "client_gone", "stream_failed"}};
-    bool tls = w->client_tls != NULL;
-    struct client c;
+    bool tls = k->client_tls != NULL;
+    struct front_client c;
 
-    world_start(w);
+    front_kit_start(k);
     for (size_t i = 0; i < ROWS(rows); i++) {
-        client_open(w, &c);
+        client_open(k, &c);
         if (rows[i].target != NULL)
             client_ask(&c, rows[i].target);
         if (i == 1)
             ok(client_has(&c, "\r\n\r\n"), "answered");
-        world_settle(w);
+        front_kit_settle(k);
         (void)shutdown(c.s->fd, SHUT_WR);
-        ok(world_empty(w), "left");
-        is_double(world_closed(w, tls ? rows[i].tls : rows[i].plain), 1, "row %zu", i);
+        ok(front_kit_empty(k), "left");
+        is_double(front_kit_closed(k, tls ? rows[i].tls : rows[i].plain), 1, "row %zu", i);
         client_close(&c, STREAM_CLOSE_NOW);
     }
 }
 
 /* ---- broken responses ---- */
 
-static void test_abort(struct world *w)
+static void test_abort(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
     struct exchange *x;
 
-    world_start(w);
-    client_open(w, &c);
+    front_kit_start(k);
+    client_open(k, &c);
     client_ask(&c, "/x");
-    world_handled(w, 1);
-    x = w->x;
+    front_kit_handled(k, 1);
+    x = k->x;
     exchange_abort(x, "test");
     ok(client_ended(&c) != CLIENT_OPEN, "aborted before the head: closed");
     is_str(client_take(&c), "", "without a byte");
     client_close(&c, STREAM_CLOSE_NOW);
-    client_open(w, &c);
+    client_open(k, &c);
     client_ask(&c, "/x");
-    world_handled(w, 2);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    respond_more(w, "abc");
+    front_kit_handled(k, 2);
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    respond_more(k, "abc");
     ok(client_ends_in(&c, "abc\r\n"), "aborted in the middle of the body");
-    exchange_abort(w->x, "test");
+    exchange_abort(k->x, "test");
     is_int(client_ended(&c), CLIENT_BROKEN, "is seen as broken");
     client_close(&c, STREAM_CLOSE_NOW);
-    client_open(w, &c);
+    client_open(k, &c);
     client_send(&c, "GET /x HTTP/1.0\r\nHost: h\r\n\r\n");
-    world_handled(w, 3);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CLOSE, 0});
-    respond_more(w, "abc");
+    front_kit_handled(k, 3);
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CLOSE, 0});
+    respond_more(k, "abc");
     ok(client_ends_in(&c, "abc"), "even where the end is the delimiter");
-    exchange_abort(w->x, "test");
+    exchange_abort(k->x, "test");
     is_int(client_ended(&c), CLIENT_BROKEN, "it is seen as broken");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-    is_int(w->gone, 0, "who aborts is not told that the client is gone");
-    is_double(world_closed(w, "response_aborted"), 3, "counted");
+    ok(front_kit_empty(k), "over");
+    is_int(k->gone, 0, "who aborts is not told that the client is gone");
+    is_double(front_kit_closed(k, "response_aborted"), 3, "counted");
 }
 
-static void test_wrong_length(struct world *w)
+static void test_wrong_length(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    world_start(w);
-    client_open(w, &c);
+    front_kit_start(k);
+    client_open(k, &c);
     client_ask(&c, "/x");
-    world_handled(w, 1);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 5});
-    ok(respond_more(w, "abc"), "three of five bytes");
-    respond_end(w);
+    front_kit_handled(k, 1);
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 5});
+    ok(respond_more(k, "abc"), "three of five bytes");
+    respond_end(k);
     is_int(client_ended(&c), CLIENT_BROKEN, "a response that is too short is broken");
-    is_int(w->gone, 0, "who finished it is not told");
+    is_int(k->gone, 0, "who finished it is not told");
     client_close(&c, STREAM_CLOSE_NOW);
-    client_open(w, &c);
+    client_open(k, &c);
     client_ask(&c, "/x");
-    world_handled(w, 2);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 5});
-    ok(!respond_more(w, "abcdef"), "six of five bytes are refused");
-    is_int(w->gone, 0, "not inside the call");
-    ok(world_sink_has(w, "gone(response longer than announced)"), "then the proxy is told");
+    front_kit_handled(k, 2);
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 5});
+    ok(!respond_more(k, "abcdef"), "six of five bytes are refused");
+    is_int(k->gone, 0, "not inside the call");
+    ok(front_kit_sink_has(k, "gone(response longer than announced)"), "then the proxy is told");
     is_int(client_ended(&c), CLIENT_BROKEN, "and the client sees a broken stream");
     client_close(&c, STREAM_CLOSE_NOW);
-    client_open(w, &c);
+    client_open(k, &c);
     client_ask(&c, "/x");
-    world_handled(w, 3);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 5});
-    respond_more(w, "abcdef");
-    respond_end(w);
-    ok(world_empty(w), "finished after the refusal");
-    is_int(w->gone, 1, "told no more");
+    front_kit_handled(k, 3);
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 5});
+    respond_more(k, "abcdef");
+    respond_end(k);
+    ok(front_kit_empty(k), "finished after the refusal");
+    is_int(k->gone, 1, "told no more");
     client_close(&c, STREAM_CLOSE_NOW);
 }
 
-static void test_forgotten(struct world *w)
+static void test_forgotten(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    w->keep_quiet = true;
-    world_start(w);
-    client_open(w, &c);
+    k->keep_quiet = true;
+    front_kit_start(k);
+    client_open(k, &c);
     client_ask(&c, "/x");
     ok(client_has(&c, "HTTP/1.1 500 "), "a request that the handler forgets");
     is_int(client_ended(&c), CLIENT_EOF, "is answered and the connection closed");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(k), "over");
 }
 
-static void test_back_pressure(struct world *w)
+static void test_back_pressure(struct front_kit *k)
 {
     static char piece[16 << 10];
-    struct client c;
+    struct front_client c;
     size_t pieces = 0;
 
     memset(piece, 'y', sizeof(piece));
-    world_start(w);
-    client_open(w, &c);
+    front_kit_start(k);
+    client_open(k, &c);
     client_ask(&c, "/x");
-    world_handled(w, 1);
+    front_kit_handled(k, 1);
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    while (!exchange_congested(w->x) && pieces < 100000) {
-        exchange_body(w->x, slice_of(piece, sizeof(piece)));
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    while (!exchange_congested(k->x) && pieces < 100000) {
+        exchange_body(k->x, slice_of(piece, sizeof(piece)));
         pieces++;
-        loop_run_once(w->loop, 0);
+        loop_run_once(k->loop, 0);
     }
     ok(pieces < 100000, "a client that does not read makes the exchange congested");
-    is_str(world_sunk(w), "", "not writable yet");
+    is_str(front_kit_sunk(k), "", "not writable yet");
     stream_resume(c.s, STREAM_PAUSE_LIMIT);
-    ok(world_sink_has(w, "writable"), "it reads: writable");
-    ok(!exchange_congested(w->x), "no longer congested");
-    respond_end(w);
+    ok(front_kit_sink_has(k, "writable"), "it reads: writable");
+    ok(!exchange_congested(k->x), "no longer congested");
+    respond_end(k);
     ok(client_ends_in(&c, "\r\n0\r\n\r\n"), "everything arrives");
     ok(buf_len(&c.in) > pieces * sizeof(piece), "all of it");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(k), "over");
 }
 
 /* Whoever takes some of the answer from time to time is slow: that lasts as long as it lasts. */
-static void test_slow_reader(struct world *w)
+static void test_slow_reader(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    w->opts.body_timeout_ms = 20;
-    world_start(w);
-    client_open(w, &c);
+    k->opts.body_timeout_ms = 20;
+    front_kit_start(k);
+    client_open(k, &c);
     clock_fake(clock_us(), clock_wall_us());
     client_ask(&c, "/x");
-    world_handled(w, 1);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    for (int i = 0; i < 4 && w->gone == 0; i++) {
+    front_kit_handled(k, 1);
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    for (int i = 0; i < 4 && k->gone == 0; i++) {
         stream_pause(c.s, STREAM_PAUSE_LIMIT);
-        world_fill(w);
-        world_pass(w, 15);
+        front_kit_fill(k);
+        front_kit_pass(k, 15);
         stream_resume(c.s, STREAM_PAUSE_LIMIT);
-        ok(world_sink_has(w, "writable"), "it takes some");
+        ok(front_kit_sink_has(k, "writable"), "it takes some");
     }
-    is_int(w->gone, 0, "and has more time than the time in which some has to be taken");
+    is_int(k->gone, 0, "and has more time than the time in which some has to be taken");
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
-    world_fill(w);
-    for (int i = 0; i < 50 && w->gone == 0; i++)
-        world_pass(w, 20);
-    ok(world_sink_has(w, "gone(client takes nothing of the answer)"), "one who takes nothing more does not");
+    front_kit_fill(k);
+    for (int i = 0; i < 50 && k->gone == 0; i++)
+        front_kit_pass(k, 20);
+    ok(front_kit_sink_has(k, "gone(client takes nothing of the answer)"), "one who takes nothing more does not");
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(k), "over");
 }
 
 /* An upload whose answer has begun and is not read: as much of that as there is room for waits. */
-static void open_unread(struct world *w, struct client *c, const char *request)
+static void open_unread(struct front_kit *k, struct front_client *c, const char *request)
 {
-    client_open(w, c);
+    client_open(k, c);
     clock_fake(clock_us(), clock_wall_us());
     client_send(c, request);
-    ok(world_handled(w, w->handled + 1), "an upload is answered before it is there");
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    ok(front_kit_handled(k, k->handled + 1), "an upload is answered before it is there");
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     stream_pause(c->s, STREAM_PAUSE_LIMIT);
-    world_fill(w);
+    front_kit_fill(k);
 }
 
-static void expect_untaken(struct world *w, struct client *c, const char *byte)
+static void expect_untaken(struct front_kit *k, struct front_client *c, const char *byte)
 {
-    for (int i = 0; i < 20 && front_connections(w->front) > 0; i++) {
+    for (int i = 0; i < 20 && front_connections(k->front) > 0; i++) {
         client_send(c, byte);
-        world_pass(w, 15);
+        front_kit_pass(k, 15);
     }
-    is_u64(front_connections(w->front), 0, "it ends");
-    is_double(world_closed(w, "read_timeout"), 1, "for its answer");
-    is_double(world_metric(w, "mvproxy_front_answers_not_taken_total", NULL), 1, "which is counted");
-    is_double(world_closed(w, "body_timeout"), 0, "and not for its body");
+    is_u64(front_connections(k->front), 0, "it ends");
+    is_double(front_kit_closed(k, "read_timeout"), 1, "for its answer");
+    is_double(front_kit_metric(k, "mvproxy_front_answers_not_taken_total", NULL), 1, "which is counted");
+    is_double(front_kit_closed(k, "body_timeout"), 0, "and not for its body");
     stream_resume(c->s, STREAM_PAUSE_LIMIT);
     is_int(client_ended(c), CLIENT_BROKEN, "its client sees that some is lost");
     clock_real();
@@ -294,197 +295,197 @@ static void expect_untaken(struct world *w, struct client *c, const char *byte)
 #define SHORT_UPLOAD "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\nab"
 
 /* A byte of the body now and then would keep the connection and the answer for ever. */
-static void test_dripping_and_not_reading(struct world *w)
+static void test_dripping_and_not_reading(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    w->opts.body_timeout_ms = 20;
-    world_start(w);
-    open_unread(w, &c, LONG_UPLOAD);
-    expect_untaken(w, &c, "c");
-    is_int(w->gone, 1, "the proxy is told");
+    k->opts.body_timeout_ms = 20;
+    front_kit_start(k);
+    open_unread(k, &c, LONG_UPLOAD);
+    expect_untaken(k, &c, "c");
+    is_int(k->gone, 1, "the proxy is told");
 }
 
-static void test_paused_and_not_reading(struct world *w)
+static void test_paused_and_not_reading(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    w->opts.body_timeout_ms = 20;
-    world_start(w);
-    open_unread(w, &c, LONG_UPLOAD);
-    exchange_pause_body(w->x);
-    expect_untaken(w, &c, "");
-    is_int(w->gone, 1, "the proxy is told, although it is the one who wants no more of the body");
+    k->opts.body_timeout_ms = 20;
+    front_kit_start(k);
+    open_unread(k, &c, LONG_UPLOAD);
+    exchange_pause_body(k->x);
+    expect_untaken(k, &c, "");
+    is_int(k->gone, 1, "the proxy is told, although it is the one who wants no more of the body");
 }
 
 /* Nothing more is written then, by which the answer would be looked at. */
-static void test_uploaded_and_not_reading(struct world *w)
+static void test_uploaded_and_not_reading(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    w->opts.body_timeout_ms = 20;
-    world_start(w);
-    open_unread(w, &c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nab");
+    k->opts.body_timeout_ms = 20;
+    front_kit_start(k);
+    open_unread(k, &c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nab");
     client_send(&c, "c");
-    ok(world_sink_has(w, "end"), "the body is complete");
-    expect_untaken(w, &c, "");
-    is_int(w->gone, 1, "the proxy is told");
+    ok(front_kit_sink_has(k, "end"), "the body is complete");
+    expect_untaken(k, &c, "");
+    is_int(k->gone, 1, "the proxy is told");
 }
 
-static void test_rest_dripping_and_not_reading(struct world *w)
+static void test_rest_dripping_and_not_reading(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    w->opts.body_timeout_ms = 20;
-    world_start(w);
-    open_unread(w, &c, SHORT_UPLOAD);
-    respond_end(w);
-    expect_untaken(w, &c, "c");
-    is_int(w->gone, 0, "the proxy was through with it");
+    k->opts.body_timeout_ms = 20;
+    front_kit_start(k);
+    open_unread(k, &c, SHORT_UPLOAD);
+    respond_end(k);
+    expect_untaken(k, &c, "c");
+    is_int(k->gone, 0, "the proxy was through with it");
 }
 
 /* Whoever takes some of the answer now and then may also be slow with the body; then it is the body's turn. */
-static void test_dripping_and_reading(struct world *w)
+static void test_dripping_and_reading(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    w->opts.body_timeout_ms = 20;
-    world_start(w);
-    open_unread(w, &c, LONG_UPLOAD);
-    for (int i = 0; i < 6 && w->gone == 0; i++) {
+    k->opts.body_timeout_ms = 20;
+    front_kit_start(k);
+    open_unread(k, &c, LONG_UPLOAD);
+    for (int i = 0; i < 6 && k->gone == 0; i++) {
         client_send(&c, "c");
-        world_pass(w, 15);
+        front_kit_pass(k, 15);
         stream_resume(c.s, STREAM_PAUSE_LIMIT);
-        ok(world_sink_has(w, "writable"), "it takes some");
+        ok(front_kit_sink_has(k, "writable"), "it takes some");
         stream_pause(c.s, STREAM_PAUSE_LIMIT);
-        world_fill(w);
+        front_kit_fill(k);
     }
-    is_int(w->gone, 0, "who reads, and sends, goes on");
+    is_int(k->gone, 0, "who reads, and sends, goes on");
     stream_resume(c.s, STREAM_PAUSE_LIMIT);
-    ok(world_sink_has(w, "writable"), "it takes all");
-    for (int i = 0; i < 6 && w->gone == 0; i++) {
+    ok(front_kit_sink_has(k, "writable"), "it takes all");
+    for (int i = 0; i < 6 && k->gone == 0; i++) {
         client_send(&c, "c");
-        world_pass(w, 15);
+        front_kit_pass(k, 15);
     }
-    is_int(w->gone, 0, "who drips the body alone goes on as before");
-    for (int i = 0; i < 6 && w->gone == 0; i++)
-        world_pass(w, 15);
-    ok(world_sink_has(w, "gone(request body stalled)"), "and who stops ends for that");
+    is_int(k->gone, 0, "who drips the body alone goes on as before");
+    for (int i = 0; i < 6 && k->gone == 0; i++)
+        front_kit_pass(k, 15);
+    ok(front_kit_sink_has(k, "gone(request body stalled)"), "and who stops ends for that");
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-    is_double(world_closed(w, "body_timeout"), 1, "as what it is");
+    ok(front_kit_empty(k), "over");
+    is_double(front_kit_closed(k, "body_timeout"), 1, "as what it is");
 }
 
 /* The last answer of a connection must reach a client that takes longer for it than we linger. */
-static void test_slow_last_answer(struct world *w)
+static void test_slow_last_answer(struct front_kit *k)
 {
     static char piece[64 << 10];
-    struct client c;
+    struct front_client c;
     size_t sent = 0;
 
     memset(piece, 'z', sizeof(piece));
-    w->opts.linger_timeout_ms = 20;
-    world_start(w);
-    client_open(w, &c);
+    k->opts.linger_timeout_ms = 20;
+    front_kit_start(k);
+    client_open(k, &c);
     client_send(&c, "GET /x HTTP/1.0\r\nHost: h\r\n\r\n");
-    world_handled(w, 1);
+    front_kit_handled(k, 1);
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CLOSE, 0});
-    while (!exchange_congested(w->x)) {
-        exchange_body(w->x, slice_of(piece, sizeof(piece)));
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CLOSE, 0});
+    while (!exchange_congested(k->x)) {
+        exchange_body(k->x, slice_of(piece, sizeof(piece)));
         sent += sizeof(piece);
-        loop_run_once(w->loop, 0);
+        loop_run_once(k->loop, 0);
     }
-    respond_end(w);
+    respond_end(k);
     for (int i = 0; i < 10; i++)
-        loop_run_once(w->loop, 20);
-    is_u64(front_connections(w->front), 1, "the connection waits for a slow reader");
+        loop_run_once(k->loop, 20);
+    is_u64(front_connections(k->front), 1, "the connection waits for a slow reader");
     stream_resume(c.s, STREAM_PAUSE_LIMIT);
     is_int(client_ended(&c), CLIENT_EOF, "which then sees the end");
     ok(buf_len(&c.in) > sent, "and has got everything");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-    is_double(world_closed(w, "client_request"), 1, "an ordinary end");
+    ok(front_kit_empty(k), "over");
+    is_double(front_kit_closed(k, "client_request"), 1, "an ordinary end");
 }
 
 /* How it goes when all has been said changes nothing. */
-static void test_cut_while_lingering(struct world *w)
+static void test_cut_while_lingering(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    w->opts.linger_timeout_ms = 10000;
-    world_start(w);
-    client_open(w, &c);
+    k->opts.linger_timeout_ms = 10000;
+    front_kit_start(k);
+    client_open(k, &c);
     client_send(&c, "GET /x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
-    world_handled(w, 1);
-    respond_whole(w, 200, "abc");
+    front_kit_handled(k, 1);
+    respond_whole(k, 200, "abc");
     is_int(client_ended(&c), CLIENT_EOF, "the last answer");
-    is_u64(front_connections(w->front), 1, "whose client may still send");
+    is_u64(front_connections(k->front), 1, "whose client may still send");
     client_close(&c, STREAM_CLOSE_ABORT);
-    ok(world_empty(w), "it cuts the connection");
-    is_double(world_closed(w, "client_request"), 1, "which is the end that it had asked for");
+    ok(front_kit_empty(k), "it cuts the connection");
+    is_double(front_kit_closed(k, "client_request"), 1, "which is the end that it had asked for");
 }
 
 /* Some of an answer that its client does not read is with us, and not so much that its producer would wait. */
-static void fill_somewhat(struct world *w)
+static void fill_somewhat(struct front_kit *k)
 {
     enum { SOME = 16 << 10 };
     static char piece[4 << 10];
     size_t before;
 
-    world_settle(w);
-    before = front_memory(w->front);
-    while (front_memory(w->front) < before + SOME && !exchange_congested(w->x)) {
-        exchange_body(w->x, slice_of(piece, sizeof(piece)));
-        loop_run_once(w->loop, 0);
+    front_kit_settle(k);
+    before = front_memory(k->front);
+    while (front_memory(k->front) < before + SOME && !exchange_congested(k->x)) {
+        exchange_body(k->x, slice_of(piece, sizeof(piece)));
+        loop_run_once(k->loop, 0);
     }
-    ok(!exchange_congested(w->x), "some of an answer waits");
+    ok(!exchange_congested(k->x), "some of an answer waits");
 }
 
-static void test_last_answer_read_late(struct world *w)
+static void test_last_answer_read_late(struct front_kit *k)
 {
     enum { LINGER_MS = 150 };
-    struct client c;
+    struct front_client c;
     uint64_t end;
 
-    w->opts.linger_timeout_ms = LINGER_MS;
-    world_start(w);
-    client_open(w, &c);
+    k->opts.linger_timeout_ms = LINGER_MS;
+    front_kit_start(k);
+    client_open(k, &c);
     client_send(&c, "GET /x HTTP/1.0\r\nHost: h\r\n\r\n");
-    world_handled(w, 1);
+    front_kit_handled(k, 1);
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CLOSE, 0});
-    fill_somewhat(w);
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CLOSE, 0});
+    fill_somewhat(k);
     end = clock_us();
-    respond_end(w);
-    loop_run_once(w->loop, 0);
+    respond_end(k);
+    loop_run_once(k->loop, 0);
     stream_resume(c.s, STREAM_PAUSE_LIMIT);
     is_int(client_ended(&c), CLIENT_EOF, "its client reads it while we linger");
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(k), "over");
     ok(clock_us() - end >= 2 * LINGER_MS * 1000 - 5000, "and has as long again for the end of it");
     client_close(&c, STREAM_CLOSE_NOW);
 }
 
 /* What was written before the connection was at rest is no sign that its client reads. */
-static void test_idle_and_not_reading(struct world *w)
+static void test_idle_and_not_reading(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    w->opts.body_timeout_ms = 10;
-    w->opts.idle_timeout_ms = 100;
-    world_start(w);
-    client_open(w, &c);
+    k->opts.body_timeout_ms = 10;
+    k->opts.idle_timeout_ms = 100;
+    front_kit_start(k);
+    client_open(k, &c);
     clock_fake(clock_us(), clock_wall_us());
     client_ask(&c, "/x");
-    world_handled(w, 1);
+    front_kit_handled(k, 1);
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    fill_somewhat(w);
-    respond_end(w);
-    world_pass(w, 150);
-    ok(world_empty(w), "who has taken nothing in its idle time has had it");
-    is_double(world_closed(w, "idle_timeout"), 1, "counted");
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    fill_somewhat(k);
+    respond_end(k);
+    front_kit_pass(k, 150);
+    ok(front_kit_empty(k), "who has taken nothing in its idle time has had it");
+    is_double(front_kit_closed(k, "idle_timeout"), 1, "counted");
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
 }
@@ -502,69 +503,69 @@ static void on_tunnel(struct stream *s, enum stream_event ev, void *arg)
     }
 }
 
-static void test_upgrade(struct world *w)
+static void test_upgrade(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
     struct stream *s;
     struct buf in;
     struct http_head *h;
 
     buf_init(&in, 1000);
-    world_start(w);
-    client_open(w, &c);
+    front_kit_start(k);
+    client_open(k, &c);
     client_send(&c, "GET /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\nearly bytes");
-    world_handled(w, 1);
-    ok(exchange_wants_upgrade(w->x), "the client wants another protocol");
-    world_settle(w);
-    h = head_of(w, 101, "Upgrade", "SPDY/3.1");
-    s = exchange_upgrade(w->x, h);
-    w->x = NULL;
+    front_kit_handled(k, 1);
+    ok(exchange_wants_upgrade(k->x), "the client wants another protocol");
+    front_kit_settle(k);
+    h = head_of(k, 101, "Upgrade", "SPDY/3.1");
+    s = exchange_upgrade(k->x, h);
+    k->x = NULL;
     ok(s != NULL, "it gets it");
     stream_set_owner(s, on_tunnel, &in);
-    is_u64(front_connections(w->front), 0, "the front lets go of the connection");
+    is_u64(front_connections(k->front), 0, "the front lets go of the connection");
     client_send(&c, ", later bytes");
     ok(client_has(&c, "\r\n\r\n"), "the head arrives");
     is_str(client_take(&c), "HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nConnection: Upgrade\r\n\r\n",
            "as it must be");
     for (int i = 0; i < 100 && buf_len(&in) < 24; i++)
-        loop_run_once(w->loop, 20);
+        loop_run_once(k->loop, 20);
     is_slice(buf_slice(&in), "early bytes, later bytes", "all bytes are there");
     stream_write(s, SLICE_LIT("answer"));
     ok(client_ends_in(&c, "answer"), "and go the other way");
     stream_close(s, STREAM_CLOSE_NOW);
     client_close(&c, STREAM_CLOSE_NOW);
-    is_double(world_closed(w, "upgraded"), 1, "counted");
-    client_open(w, &c);
+    is_double(front_kit_closed(k, "upgraded"), 1, "counted");
+    client_open(k, &c);
     client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\nContent-Length: 3\r\n\r\n");
-    world_handled(w, 2);
-    ok(!exchange_wants_upgrade(w->x), "not while a body is to come: it could not be told from the new protocol");
-    respond_whole(w, 200, "no");
+    front_kit_handled(k, 2);
+    ok(!exchange_wants_upgrade(k->x), "not while a body is to come: it could not be told from the new protocol");
+    respond_whole(k, 200, "no");
     client_close(&c, STREAM_CLOSE_NOW);
-    client_open(w, &c);
+    client_open(k, &c);
     client_send(&c, "GET /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-    world_handled(w, 3);
-    respond_whole(w, 403, "refused");
+    front_kit_handled(k, 3);
+    respond_whole(k, 403, "refused");
     ok(client_ends_in(&c, "refused"), "a refused upgrade is an ordinary answer");
     client_ask(&c, "/sync");
     ok(client_ends_in(&c, "sync"), "and the connection goes on");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(k), "over");
     buf_free(&in);
 }
 
 /* Whoever gets the stream listens to it later: by then what the front had of the connection is others' memory. */
-static void test_upgrade_taken_late(struct world *w)
+static void test_upgrade_taken_late(struct front_kit *k)
 {
     static void *others[100];
-    struct client c;
+    struct front_client c;
     struct stream *s;
 
-    world_start(w);
-    client_open(w, &c);
+    front_kit_start(k);
+    client_open(k, &c);
     client_send(&c, "GET /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n");
-    world_handled(w, 1);
-    s = exchange_upgrade(w->x, head_of(w, 101, "Upgrade", "SPDY/3.1"));
-    w->x = NULL;
+    front_kit_handled(k, 1);
+    s = exchange_upgrade(k->x, head_of(k, 101, "Upgrade", "SPDY/3.1"));
+    k->x = NULL;
     ok(s != NULL && client_has(&c, "\r\n\r\n"), "a tunnel that nobody listens to yet");
     for (size_t i = 0; i < ROWS(others); i++) {
         others[i] = malloc(sizeof(struct h1_conn));
@@ -573,14 +574,14 @@ static void test_upgrade_taken_late(struct world *w)
         memset(others[i], 0xff, sizeof(struct h1_conn));
     }
     client_send(&c, "bytes");
-    world_settle(w);
+    front_kit_settle(k);
     is_slice(stream_peek(s), "bytes", "what comes waits in it");
     client_close(&c, STREAM_CLOSE_ABORT);
-    world_settle(w);
+    front_kit_settle(k);
     for (size_t i = 0; i < ROWS(others); i++)
         free(others[i]);
     stream_close(s, STREAM_CLOSE_NOW);
-    is_int(w->gone, 0, "the proxy is not told of its end");
+    is_int(k->gone, 0, "the proxy is not told of its end");
 }
 
 /* ---- bad requests ---- */
@@ -603,74 +604,74 @@ static void refusal_body(struct buf *out, unsigned status, const char *message, 
     buf_printf(out, "{\"code\":%u,\"arg\":\"%s\"}", status, (const char *)arg);
 }
 
-static void expect_refusal(struct world *w, struct client *c, const char *name, const char *status)
+static void expect_refusal(struct front_kit *k, struct front_client *c, const char *name, const char *status)
 {
     ok(client_has(c, status), "%s: %s", name, status);
     is_int(client_ended(c), CLIENT_EOF, "%s: then the connection ends", name);
     is_slice(slice_from(buf_slice(&c->in), buf_len(&c->in) - 1), "}", "%s: the body is ours", name);
     ok(strstr(client_take(c), "Connection: close\r\n") != NULL, "%s: and it says so", name);
     client_close(c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "%s: over", name);
+    ok(front_kit_empty(k), "%s: over", name);
 }
 
-static void test_refusals(struct world *w)
+static void test_refusals(struct front_kit *k)
 {
     char arg[] = "here";
     static char big[40 << 10];
-    struct client c;
+    struct front_client c;
 
-    w->opts.refusal_body = refusal_body;
-    w->opts.refusal_arg = arg;
-    world_start(w);
+    k->opts.refusal_body = refusal_body;
+    k->opts.refusal_arg = arg;
+    front_kit_start(k);
     for (size_t i = 0; i < ROWS(refusals); i++) {
-        client_open(w, &c);
+        client_open(k, &c);
         client_send(&c, refusals[i].sent);
         client_send(&c, "GET /sync HTTP/1.1\r\nHost: h\r\n\r\n");
-        expect_refusal(w, &c, refusals[i].name, refusals[i].status);
+        expect_refusal(k, &c, refusals[i].name, refusals[i].status);
     }
-    is_int(w->handled, 1, "nothing behind a bad head is ever served");
-    is_int(w->gone, 1, "the one whose body went wrong was told");
+    is_int(k->handled, 1, "nothing behind a bad head is ever served");
+    is_int(k->gone, 1, "the one whose body went wrong was told");
     memset(big, 'a', sizeof(big) - 1);
-    client_open(w, &c);
+    client_open(k, &c);
     client_send(&c, "GET / HTTP/1.1\r\nHost: h\r\nX: ");
     client_send(&c, big);
-    expect_refusal(w, &c, "a head beyond the limit", "431 Request Header Fields Too Large");
-    is_double(world_metric(w, "mvproxy_front_refusals_total", "431"), 1, "counted by status");
-    is_double(world_closed(w, "bad_request"), (double)ROWS(refusals) + 1, "and as a reason");
+    expect_refusal(k, &c, "a head beyond the limit", "431 Request Header Fields Too Large");
+    is_double(front_kit_metric(k, "mvproxy_front_refusals_total", "431"), 1, "counted by status");
+    is_double(front_kit_closed(k, "bad_request"), (double)ROWS(refusals) + 1, "and as a reason");
 }
 
 /* ---- time ---- */
 
-static void test_timeouts(struct world *w)
+static void test_timeouts(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
 
-    w->opts.header_timeout_ms = w->opts.idle_timeout_ms = w->opts.body_timeout_ms = 100;
-    world_start(w);
-    client_open(w, &c);
+    k->opts.header_timeout_ms = k->opts.idle_timeout_ms = k->opts.body_timeout_ms = 100;
+    front_kit_start(k);
+    client_open(k, &c);
     ok(client_ended(&c) != CLIENT_OPEN, "a client that sends nothing is closed");
     is_str(client_take(&c), "", "without a word");
     client_close(&c, STREAM_CLOSE_NOW);
-    client_open(w, &c);
+    client_open(k, &c);
     client_send(&c, "GET / HTTP/1.1\r\nHo");
     ok(client_has(&c, "HTTP/1.1 408 Request Timeout\r\n"), "a head that does not end");
     is_int(client_ended(&c), CLIENT_EOF, "is refused");
     client_close(&c, STREAM_CLOSE_NOW);
-    client_open(w, &c);
+    client_open(k, &c);
     client_ask(&c, "/sync");
     is_int(client_ended(&c), CLIENT_EOF, "an idle connection ends");
     client_close(&c, STREAM_CLOSE_NOW);
-    client_open(w, &c);
+    client_open(k, &c);
     client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
-    ok(world_sink_has(w, "gone(request body stalled)"), "a body that does not go on: the proxy is told");
+    ok(front_kit_sink_has(k, "gone(request body stalled)"), "a body that does not go on: the proxy is told");
     ok(client_has(&c, "HTTP/1.1 408 Request Timeout\r\n"), "and the client");
     is_int(client_ended(&c), CLIENT_EOF, "and that is the end");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-    is_double(world_closed(w, "no_request"), 1, "counted: no request");
-    is_double(world_closed(w, "header_timeout"), 1, "counted: header timeout");
-    is_double(world_closed(w, "idle_timeout"), 1, "counted: idle timeout");
-    is_double(world_closed(w, "body_timeout"), 1, "counted: body timeout");
+    ok(front_kit_empty(k), "over");
+    is_double(front_kit_closed(k, "no_request"), 1, "counted: no request");
+    is_double(front_kit_closed(k, "header_timeout"), 1, "counted: header timeout");
+    is_double(front_kit_closed(k, "idle_timeout"), 1, "counted: idle timeout");
+    is_double(front_kit_closed(k, "body_timeout"), 1, "counted: body timeout");
 }
 
 static bool never(void *arg)
@@ -678,39 +679,39 @@ static bool never(void *arg)
     return *(uint64_t *)arg <= 0;
 }
 
-static void test_no_timeout(struct world *w)
+static void test_no_timeout(struct front_kit *k)
 {
-    struct client c;
+    struct front_client c;
     uint64_t left = 30;
 
-    w->opts.header_timeout_ms = w->opts.idle_timeout_ms = w->opts.body_timeout_ms = 100;
-    world_start(w);
-    client_open(w, &c);
+    k->opts.header_timeout_ms = k->opts.idle_timeout_ms = k->opts.body_timeout_ms = 100;
+    front_kit_start(k);
+    client_open(k, &c);
     client_ask(&c, "/watch");
-    world_handled(w, 1);
-    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    front_kit_handled(k, 1);
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     while (!never(&left)) {
-        loop_run_once(w->loop, 10);
+        loop_run_once(k->loop, 10);
         left--;
     }
-    is_int(w->gone, 0, "a watch has no timeout");
-    respond_more(w, "event");
+    is_int(k->gone, 0, "a watch has no timeout");
+    respond_more(k, "event");
     ok(client_ends_in(&c, "event\r\n"), "it goes on");
-    respond_end(w);
+    respond_end(k);
     is_int(client_ended(&c), CLIENT_EOF, "afterwards the connection is idle like any other");
     client_close(&c, STREAM_CLOSE_NOW);
-    client_open(w, &c);
+    client_open(k, &c);
     client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
-    world_handled(w, 2);
+    front_kit_handled(k, 2);
     for (left = 30; !never(&left); left--)
-        loop_run_once(w->loop, 10);
-    is_int(w->gone, 0, "nor has a body that the client may not send yet");
-    respond_whole(w, 200, "");
+        loop_run_once(k->loop, 10);
+    is_int(k->gone, 0, "nor has a body that the client may not send yet");
+    respond_whole(k, 200, "");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(k), "over");
 }
 
-static const struct world_story stories[] = {
+static const struct front_kit_story stories[] = {
     {"client is cut", test_client_is_cut},
     {"leaving", test_leaving},
     {"half-close", test_half_close},
@@ -737,6 +738,6 @@ static const struct world_story stories[] = {
 
 int main(void)
 {
-    world_run(stories, ROWS(stories));
+    front_kit_run(stories, ROWS(stories));
     return tap_end();
 }

@@ -12,15 +12,15 @@
 
 /* ---- requests and answers ---- */
 
-static void test_request(struct kit *k)
+static void test_request(struct front_h2_kit *k)
 {
     struct req *r;
     const struct http_head *h;
 
-    kit_connect(k, false, false);
-    r = kit_ask(k, "GET", "/api/v1?x=%20y", "Server:6443",
-                "accept: a/b\ncookie: a=1\nx-custom: v\ncookie: b=2\nte: trailers\n", 0);
-    ok(kit_held(k, 1), "a request arrives");
+    h2_kit_connect(k, false, false);
+    r = h2_kit_ask(k, "GET", "/api/v1?x=%20y", "Server:6443",
+                   "accept: a/b\ncookie: a=1\nx-custom: v\ncookie: b=2\nte: trailers\n", 0);
+    ok(h2_kit_held(k, 1), "a request arrives");
     h = exchange_request(k->held[0].x);
     is_slice(h->method, "GET", "method");
     is_int(h->method_id, HTTP_GET, "its id");
@@ -36,63 +36,63 @@ static void test_request(struct kit *k)
     is_u64(exchange_client(k->held[0].x)->sequence, 1, "sequence");
     is_slice(exchange_client(k->held[0].x)->tls->common_name, "alice", "client certificate");
     ok(!exchange_wants_upgrade(k->held[0].x), "no upgrade");
-    kit_reply(&k->held[0], 200, "hello");
-    ok(kit_closed(k, r), "answered");
+    h2_kit_reply(&k->held[0], 200, "hello");
+    ok(h2_kit_closed(k, r), "answered");
     is_int((int)r->code, NGHTTP2_NO_ERROR, "in good order");
     is_int(r->status, 200, "status");
-    is_str(kit_text(&r->body), "hello", "body");
-    ok(kit_has(&r->fields, "content-type: text/plain\n"), "field names are in lower case");
-    ok(kit_has(&r->fields, "content-length: 5\n"), "length");
-    ok(kit_has(&r->fields, "date: "), "date");
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "answered inside the handler");
-    is_str(kit_text(&r->body), "sync", "body");
+    is_str(h2_kit_text(&r->body), "hello", "body");
+    ok(h2_kit_has(&r->fields, "content-type: text/plain\n"), "field names are in lower case");
+    ok(h2_kit_has(&r->fields, "content-length: 5\n"), "length");
+    ok(h2_kit_has(&r->fields, "date: "), "date");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "answered inside the handler");
+    is_str(h2_kit_text(&r->body), "sync", "body");
 }
 
-static void test_multiplex(struct kit *k)
+static void test_multiplex(struct front_h2_kit *k)
 {
     struct req *r[50];
     unsigned good = 0;
     char path[20];
 
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     for (int i = 0; i < 50; i++) {
         snprintf(path, sizeof(path), "/%d", i);
-        r[i] = kit_get(k, "/x");
+        r[i] = h2_kit_get(k, "/x");
     }
-    ok(kit_held(k, 50), "fifty at once");
-    is_u64(front_exchanges(k->w.front), 50, "all in flight");
+    ok(h2_kit_held(k, 50), "fifty at once");
+    is_u64(front_exchanges(k->front.front), 50, "all in flight");
     for (int i = 49; i >= 0; i--) {
         snprintf(path, sizeof(path), "%d", i);
-        kit_reply(&k->held[i], 200, path);
+        h2_kit_reply(&k->held[i], 200, path);
         if (i % 7 == 0)
-            kit_settle(k);
+            h2_kit_settle(k);
     }
     for (int i = 0; i < 50; i++) {
         snprintf(path, sizeof(path), "%d", i);
-        good += kit_closed(k, r[i]) && strcmp(kit_text(&r[i]->body), path) == 0;
+        good += h2_kit_closed(k, r[i]) && strcmp(h2_kit_text(&r[i]->body), path) == 0;
     }
     is_int(good, 50, "each gets its own answer, in any order");
 }
 
-static void test_pieces(struct kit *k)
+static void test_pieces(struct front_h2_kit *k)
 {
     struct req *r;
 
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     k->trickle = true;
-    r = kit_ask(k, "POST", "/whole-trailer", "h", "content-type: x\n", 20);
-    ok(kit_held(k, 1), "a request in pieces of one byte");
-    kit_flush(k);
-    ok(kit_told(k, &k->held[0], "end x-sum=abc"), "with its body and trailers");
+    r = h2_kit_ask(k, "POST", "/whole-trailer", "h", "content-type: x\n", 20);
+    ok(h2_kit_held(k, 1), "a request in pieces of one byte");
+    h2_kit_flush(k);
+    ok(h2_kit_told(k, &k->held[0], "end x-sum=abc"), "with its body and trailers");
     is_u64(k->held[0].body, 20, "all of it");
-    is_int((int)k->held[0].sum, (int)kit_sum(20), "as sent");
-    kit_reply(&k->held[0], 201, "ok");
-    ok(kit_closed(k, r), "answered");
+    is_int((int)k->held[0].sum, (int)h2_kit_sum(20), "as sent");
+    h2_kit_reply(&k->held[0], 201, "ok");
+    ok(h2_kit_closed(k, r), "answered");
     is_int(r->status, 201, "status");
 }
 
-static void test_forms(struct kit *k)
+static void test_forms(struct front_h2_kit *k)
 {
     static const struct {
         const char *name, *method;
@@ -111,62 +111,63 @@ static void test_forms(struct kit *k)
         {"unknown length", "GET", 200, {HTTP_BODY_CLOSE, 0}, true, ":status: 200\n", "content-length"},
     };
 
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     for (unsigned i = 0; i < ROWS(rows); i++) {
-        struct req *r = kit_ask(k, rows[i].method, "/", "h", NULL, 0);
+        struct req *r = h2_kit_ask(k, rows[i].method, "/", "h", NULL, 0);
         struct held *h = &k->held[i];
         struct exchange *x;
 
-        kit_held(k, i + 1);
+        h2_kit_held(k, i + 1);
         x = h->x;
-        ok(exchange_respond(x, kit_head(h, rows[i].status, "Connection", "close"), rows[i].body), "%s", rows[i].name);
+        ok(exchange_respond(x, h2_kit_head(h, rows[i].status, "Connection", "close"), rows[i].body), "%s",
+           rows[i].name);
         if (rows[i].bytes)
             exchange_body(x, SLICE_LIT("abc"));
         h->x = NULL;
         exchange_finish(x, NULL);
-        ok(kit_closed(k, r) && r->code == NGHTTP2_NO_ERROR, "%s: ends well", rows[i].name);
+        ok(h2_kit_closed(k, r) && r->code == NGHTTP2_NO_ERROR, "%s: ends well", rows[i].name);
         is_int(r->status, rows[i].status, "%s: status", rows[i].name);
         is_u64(r->body_bytes, rows[i].bytes ? 3 : 0, "%s: bytes", rows[i].name);
-        ok(kit_has(&r->fields, rows[i].field), "%s: %s", rows[i].name, kit_text(&r->fields));
-        ok(!kit_has(&r->fields, "connection:"), "%s: no fields of connections", rows[i].name);
+        ok(h2_kit_has(&r->fields, rows[i].field), "%s: %s", rows[i].name, h2_kit_text(&r->fields));
+        ok(!h2_kit_has(&r->fields, "connection:"), "%s: no fields of connections", rows[i].name);
         if (rows[i].no_field != NULL)
-            ok(!kit_has(&r->fields, rows[i].no_field), "%s: no %s", rows[i].name, rows[i].no_field);
+            ok(!h2_kit_has(&r->fields, rows[i].no_field), "%s: no %s", rows[i].name, rows[i].no_field);
     }
 }
 
-static void test_interim_and_trailers(struct kit *k)
+static void test_interim_and_trailers(struct front_h2_kit *k)
 {
     struct req *r;
     struct exchange *x;
     struct http_head *t;
 
-    kit_connect(k, false, false);
-    r = kit_ask(k, "POST", "/trailer", "h", "expect: 100-continue\ncontent-length: 5\n", 5);
-    kit_held(k, 1);
+    h2_kit_connect(k, false, false);
+    r = h2_kit_ask(k, "POST", "/trailer", "h", "expect: 100-continue\ncontent-length: 5\n", 5);
+    h2_kit_held(k, 1);
     x = k->held[0].x;
     ok(exchange_expects_continue(x), "100 is waited for");
     is_int(exchange_request_body(x).kind, HTTP_BODY_LENGTH, "a body of known length");
     is_u64(exchange_request_body(x).length, 5, "five bytes");
-    ok(exchange_interim(x, kit_head(&k->held[0], 100, NULL, NULL)), "and given");
-    ok(exchange_interim(x, kit_head(&k->held[0], 103, "Link", "a")), "103 too");
-    ok(kit_told(k, &k->held[0], "end x-sum=abc"), "the body and its trailers arrive");
-    exchange_respond(x, kit_head(&k->held[0], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    ok(exchange_interim(x, h2_kit_head(&k->held[0], 100, NULL, NULL)), "and given");
+    ok(exchange_interim(x, h2_kit_head(&k->held[0], 103, "Link", "a")), "103 too");
+    ok(h2_kit_told(k, &k->held[0], "end x-sum=abc"), "the body and its trailers arrive");
+    exchange_respond(x, h2_kit_head(&k->held[0], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     exchange_body(x, SLICE_LIT("data"));
-    t = kit_head(&k->held[0], 0, "X-Trailer", "last");
+    t = h2_kit_head(&k->held[0], 0, "X-Trailer", "last");
     if (!http_head_add(t, exchange_arena(x), SLICE_LIT("Content-Length"), SLICE_LIT("9")))
         tap_bail("memory");
     k->held[0].x = NULL;
     exchange_finish(x, t);
-    ok(kit_closed(k, r) && r->code == NGHTTP2_NO_ERROR, "ends well");
+    ok(h2_kit_closed(k, r) && r->code == NGHTTP2_NO_ERROR, "ends well");
     is_int(r->interim, 103, "interim responses come through");
-    ok(kit_has(&r->fields, "link: a\n"), "with fields");
-    is_str(kit_text(&r->body), "data", "body");
-    is_str(kit_text(&r->trailers), "x-trailer: last\n", "trailers, without what must not be there");
+    ok(h2_kit_has(&r->fields, "link: a\n"), "with fields");
+    is_str(h2_kit_text(&r->body), "data", "body");
+    is_str(h2_kit_text(&r->trailers), "x-trailer: last\n", "trailers, without what must not be there");
 }
 
 /* ---- refusals ---- */
 
-static void test_refusals(struct kit *k)
+static void test_refusals(struct front_h2_kit *k)
 {
     static char big[20000];
     static const struct {
@@ -207,27 +208,27 @@ static void test_refusals(struct kit *k)
         snprintf(
             big + i, sizeof(big) - i, "x-n%03zu: %.*s\n", i / 100, 91,
             "0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789");
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     for (size_t i = 0; i < ROWS(rows); i++) {
-        r = kit_ask(k, rows[i].method, rows[i].path, rows[i].authority, rows[i].fields, 0);
-        ok(kit_closed(k, r), "%s", rows[i].name);
+        r = h2_kit_ask(k, rows[i].method, rows[i].path, rows[i].authority, rows[i].fields, 0);
+        ok(h2_kit_closed(k, r), "%s", rows[i].name);
         if (rows[i].status != 0)
             is_int(r->status, rows[i].status, "%s: status", rows[i].name);
         else
             is_int((int)r->code, NGHTTP2_PROTOCOL_ERROR, "%s: reset", rows[i].name);
     }
     is_int(k->n_held, 0, "none of them reached the proxy");
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
-    is_double(world_metric(&k->w, "mvproxy_front_refusals_total", "400"), 4, "refusals are counted");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "the connection goes on");
+    is_double(front_kit_metric(&k->front, "mvproxy_front_refusals_total", "400"), 4, "refusals are counted");
     k->quiet = true;
-    r = kit_get(k, "/");
-    ok(kit_closed(k, r), "a request that nobody handles");
+    r = h2_kit_get(k, "/");
+    ok(h2_kit_closed(k, r), "a request that nobody handles");
     is_int(r->status, 500, "is answered");
 }
 
 /* A cookie in as many crumbs as there may be is joined in one go: what it costs is what it is long. */
-static void test_many_crumbs(struct kit *k)
+static void test_many_crumbs(struct front_h2_kit *k)
 {
     enum { CRUMBS = LIMIT_HEAD_FIELDS - 6, VALUE = 40 };
     static char fields[CRUMBS * (VALUE + 16)];
@@ -236,11 +237,11 @@ static void test_many_crumbs(struct kit *k)
 
     for (int i = 0; i < CRUMBS; i++)
         at += (size_t)snprintf(fields + at, sizeof(fields) - at, "cookie: %04d=%0*d\n", i, VALUE - 5, i);
-    k->w.opts.max_head_bytes = 1 << 20;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
-    kit_ask(k, "GET", "/x", "h", fields, 0);
-    ok(kit_held(k, 1), "a cookie in many crumbs");
+    k->front.opts.max_head_bytes = 1 << 20;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
+    h2_kit_ask(k, "GET", "/x", "h", fields, 0);
+    ok(h2_kit_held(k, 1), "a cookie in many crumbs");
     cookie = http_head_find_name(exchange_request(k->held[0].x), SLICE_LIT("cookie"))->value;
     is_u64(cookie.n, CRUMBS * (VALUE + 2) - 2, "is whole");
     is_u64(exchange_request(k->held[0].x)->n_fields, 2, "and one field, besides Host");
@@ -248,76 +249,76 @@ static void test_many_crumbs(struct kit *k)
        (unsigned)arena_used(exchange_arena(k->held[0].x)));
 }
 
-static void test_long_heads(struct kit *k)
+static void test_long_heads(struct front_h2_kit *k)
 {
     enum { LONG = 60000 }; /* the client's nghttp2 sends no larger heads than 64 KiB */
     static char path[66000], value[66000];
     struct req *r;
 
-    k->w.opts.max_head_bytes = 200 << 10;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
+    k->front.opts.max_head_bytes = 200 << 10;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
     memset(path, 'a', sizeof(path) - 1);
     path[0] = '/';
     path[LONG] = '\0';
-    r = kit_ask(k, "GET", path, "h", NULL, 0);
-    ok(kit_held(k, 1), "a long target is taken");
+    r = h2_kit_ask(k, "GET", path, "h", NULL, 0);
+    ok(h2_kit_held(k, 1), "a long target is taken");
     is_u64(exchange_request(k->held[0].x)->target.n, LONG, "whole");
-    kit_reply(&k->held[0], 200, "");
-    ok(kit_closed(k, r) && r->status == 200, "answered");
+    h2_kit_reply(&k->held[0], 200, "");
+    ok(h2_kit_closed(k, r) && r->status == 200, "answered");
     snprintf(value, sizeof(value), "x-a: %.*s\n", LONG, path);
-    r = kit_ask(k, "GET", "/", "h", value, 0);
-    ok(kit_held(k, 2), "a head over several frames");
-    kit_reply(&k->held[1], 200, "");
-    ok(kit_closed(k, r) && r->status == 200, "answered");
+    r = h2_kit_ask(k, "GET", "/", "h", value, 0);
+    ok(h2_kit_held(k, 2), "a head over several frames");
+    h2_kit_reply(&k->held[1], 200, "");
+    ok(h2_kit_closed(k, r) && r->status == 200, "answered");
 }
 
-static void test_bad_preface(struct kit *k)
+static void test_bad_preface(struct front_h2_kit *k)
 {
-    kit_connect(k, true, false);
-    kit_raw(k, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 27);
-    ok(kit_ended(k), "HTTP/1.1 where HTTP/2 was agreed on");
-    ok(world_empty(&k->w), "ends");
-    is_double(world_closed(&k->w, "bad_request"), 1, "counted");
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, "GET / HTTP/1.1\r\nHost: h\r\n\r\n", 27);
+    ok(h2_kit_ended(k), "HTTP/1.1 where HTTP/2 was agreed on");
+    ok(front_kit_empty(&k->front), "ends");
+    is_double(front_kit_closed(&k->front, "bad_request"), 1, "counted");
 }
 
-static void test_bad_frames(struct kit *k)
+static void test_bad_frames(struct front_h2_kit *k)
 {
     /* DATA on stream 0; then more. */
     static const unsigned char frame[] = {0, 0, 1, 0, 0, 0, 0, 0, 0, 'x'};
     struct req *r;
 
-    kit_connect(k, false, false);
-    r = kit_get(k, "/x");
-    kit_held(k, 1);
-    kit_raw(k, frame, sizeof(frame));
-    ok(kit_ended(k), "a frame that must not be ends the connection");
+    h2_kit_connect(k, false, false);
+    r = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
+    h2_kit_raw(k, frame, sizeof(frame));
+    ok(h2_kit_ended(k), "a frame that must not be ends the connection");
     is_int((int)k->goaway_code, NGHTTP2_PROTOCOL_ERROR, "GOAWAY says why");
     ok(!r->ended, "the request is not answered");
     is_int(k->held[0].gone, 1, "the proxy is told");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "bad_request"), 1, "counted");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "bad_request"), 1, "counted");
 }
 
-static void test_backwards(struct kit *k)
+static void test_backwards(struct front_h2_kit *k)
 {
     /* :method GET, :scheme https, :path /, authority "h", on streams 5, then 3. */
     static const unsigned char five[] = {0, 0, 6, 1, 5, 0, 0, 0, 5, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
     static const unsigned char three[] = {0, 0, 6, 1, 5, 0, 0, 0, 3, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
 
-    kit_connect(k, true, false);
-    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
-    kit_raw(k, five, sizeof(five));
-    ok(kit_held(k, 1), "a client may skip streams");
-    kit_raw(k, three, sizeof(three));
-    ok(kit_ended(k), "but not open them later");
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_raw(k, five, sizeof(five));
+    ok(h2_kit_held(k, 1), "a client may skip streams");
+    h2_kit_raw(k, three, sizeof(three));
+    ok(h2_kit_ended(k), "but not open them later");
     is_int(k->n_held, 1, "nobody is shown the request");
     is_int(k->held[0].gone, 1, "the other one ends with the connection");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "bad_request"), 1, "counted");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "bad_request"), 1, "counted");
 }
 
-static void test_skipped_between(struct kit *k)
+static void test_skipped_between(struct front_h2_kit *k)
 {
     /* As above, POST on stream 1, GET on 7; then the trailers of the first. */
     static const unsigned char one[] = {0, 0, 6, 1, 4, 0, 0, 0, 1, 0x83, 0x87, 0x84, 0x41, 1, 'h'};
@@ -325,13 +326,13 @@ static void test_skipped_between(struct kit *k)
     static const unsigned char trailers[] = {0, 0,   11,  1,   5,   0,   0, 0,   1,   0,
                                              5, 'x', '-', 's', 'u', 'm', 3, 'a', 'b', 'c'};
 
-    kit_connect(k, true, false);
-    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
-    kit_raw(k, one, sizeof(one));
-    kit_raw(k, seven, sizeof(seven));
-    ok(kit_held(k, 2), "two requests, and streams between them that nobody opened");
-    kit_raw(k, trailers, sizeof(trailers));
-    ok(kit_told(k, &k->held[0], "end x-sum=abc"), "trailers of the first are none of those");
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_raw(k, one, sizeof(one));
+    h2_kit_raw(k, seven, sizeof(seven));
+    ok(h2_kit_held(k, 2), "two requests, and streams between them that nobody opened");
+    h2_kit_raw(k, trailers, sizeof(trailers));
+    ok(h2_kit_told(k, &k->held[0], "end x-sum=abc"), "trailers of the first are none of those");
     is_int(k->held[0].gone + k->held[1].gone, 0, "and end nothing else");
 }
 
@@ -344,45 +345,45 @@ static bool upload_done(void *arg)
     return h->ended || h->gone > 0;
 }
 
-static void test_upload(struct kit *k)
+static void test_upload(struct front_h2_kit *k)
 {
     struct req *r, *fast;
     uint64_t stuck;
 
     k->pause_all = true;
-    kit_connect(k, false, false);
-    r = kit_ask(k, "POST", "/up", "h", "content-length: 10485760\n", KIT_LARGE);
-    kit_held(k, 1);
-    kit_settle(k);
+    h2_kit_connect(k, false, false);
+    r = h2_kit_ask(k, "POST", "/up", "h", "content-length: 10485760\n", KIT_LARGE);
+    h2_kit_held(k, 1);
+    h2_kit_settle(k);
     is_u64(k->held[0].body, 0, "a paused body is not delivered");
     stuck = r->sent;
     ok(stuck <= LIMIT_H2_STREAM_WINDOW, "the client has sent no more than the stream's window: %llu",
        (unsigned long long)stuck);
     k->pause_all = false;
-    fast = kit_ask(k, "POST", "/whole", "h", NULL, 3 << 20);
-    ok(kit_closed(k, fast) && fast->status == 200,
+    fast = h2_kit_ask(k, "POST", "/whole", "h", NULL, 3 << 20);
+    ok(h2_kit_closed(k, fast) && fast->status == 200,
        "another stream uploads more than the connection's window beside it");
-    is_int((int)k->held[1].sum, (int)kit_sum(3 << 20), "as sent");
+    is_int((int)k->held[1].sum, (int)h2_kit_sum(3 << 20), "as sent");
     is_u64(r->sent, stuck, "the paused one stays where it is");
     for (int i = 0; i < 40; i++) {
         exchange_resume_body(k->held[0].x);
-        loop_run_once(k->w.loop, 1);
-        loop_run_once(k->w.loop, 1);
+        loop_run_once(k->front.loop, 1);
+        loop_run_once(k->front.loop, 1);
         if (k->held[0].x != NULL)
             exchange_pause_body(k->held[0].x);
     }
     ok(k->held[0].body > 0, "paused and resumed, it moves");
     exchange_resume_body(k->held[0].x);
-    ok(kit_until(k, upload_done, &k->held[0]) && k->held[0].ended, "and ends");
+    ok(h2_kit_until(k, upload_done, &k->held[0]) && k->held[0].ended, "and ends");
     is_u64(k->held[0].body, KIT_LARGE, "all of it");
-    is_int((int)k->held[0].sum, (int)kit_sum(KIT_LARGE), "as sent");
+    is_int((int)k->held[0].sum, (int)h2_kit_sum(KIT_LARGE), "as sent");
     is_u64(exchange_request_bytes(k->held[0].x), KIT_LARGE, "counted");
-    kit_reply(&k->held[0], 200, "");
-    ok(kit_closed(k, r), "answered");
+    h2_kit_reply(&k->held[0], 200, "");
+    ok(h2_kit_closed(k, r), "answered");
 }
 
 struct download {
-    struct kit *k;
+    struct front_h2_kit *k;
     struct held *h;
     struct req *r;
     uint64_t given, total;
@@ -393,7 +394,7 @@ static bool download_done(void *arg)
 {
     struct download *d = arg;
 
-    d->given = kit_pump(d->h, d->given, d->total);
+    d->given = h2_kit_pump(d->h, d->given, d->total);
     if (d->given - d->r->body_bytes > d->most)
         d->most = d->given - d->r->body_bytes;
     if (d->given == d->total && d->h->x != NULL) {
@@ -405,42 +406,42 @@ static bool download_done(void *arg)
     return d->r->closed || d->k->end != CLIENT_OPEN;
 }
 
-static void start_download(struct download *d, struct kit *k, const char *path, uint64_t total)
+static void start_download(struct download *d, struct front_h2_kit *k, const char *path, uint64_t total)
 {
-    struct req *r = kit_get(k, path);
+    struct req *r = h2_kit_get(k, path);
 
-    kit_held(k, k->n_held + 1);
+    h2_kit_held(k, k->n_held + 1);
     *d = (struct download){.k = k, .h = &k->held[k->n_held - 1], .r = r, .total = total};
-    exchange_respond(d->h->x, kit_head(d->h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    exchange_respond(d->h->x, h2_kit_head(d->h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
 }
 
-static void test_download(struct kit *k)
+static void test_download(struct front_h2_kit *k)
 {
     struct download d;
 
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     start_download(&d, k, "/down", KIT_LARGE);
-    ok(kit_until(k, download_done, &d), "a large answer");
+    ok(h2_kit_until(k, download_done, &d), "a large answer");
     is_u64(d.r->body_bytes, KIT_LARGE, "all of it");
-    is_int((int)d.r->sum, (int)kit_sum(KIT_LARGE), "as given");
+    is_int((int)d.r->sum, (int)h2_kit_sum(KIT_LARGE), "as given");
     ok(d.h->writable > 10, "with pauses: %u", d.h->writable);
     ok(d.most < 2 << 20, "never much under way: %llu", (unsigned long long)d.most);
 }
 
 /* Windows that only the test opens: nobody reads the slow one, the others pass it. */
-static void test_slow_stream(struct kit *k)
+static void test_slow_stream(struct front_h2_kit *k)
 {
     struct download slow, fast[5];
     unsigned told;
     int good = 0;
 
-    kit_connect(k, false, true);
+    h2_kit_connect(k, false, true);
     nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, 64 << 20);
-    kit_flush(k);
+    h2_kit_flush(k);
     start_download(&slow, k, "/slow", KIT_LARGE);
     for (int i = 0; i < 20; i++) {
         (void)download_done(&slow);
-        kit_settle(k);
+        h2_kit_settle(k);
     }
     ok(exchange_congested(slow.h->x), "nobody reads: congested");
     ok(slow.given <= 65535 + LIMIT_H2_OUTPUT_HIGH + (16 << 10), "after the window and one buffer: %llu",
@@ -449,7 +450,7 @@ static void test_slow_stream(struct kit *k)
     told = slow.h->writable;
     for (int i = 0; i < 5; i++) {
         start_download(&fast[i], k, "/fast", 60000);
-        good += kit_until(k, download_done, &fast[i]) && fast[i].r->body_bytes == 60000;
+        good += h2_kit_until(k, download_done, &fast[i]) && fast[i].r->body_bytes == 60000;
     }
     is_int(good, 5, "streams beside it are served");
     is_u64(slow.r->body_bytes, 65535, "it still waits");
@@ -457,58 +458,58 @@ static void test_slow_stream(struct kit *k)
     ok(told > 0, "but once, before");
     exchange_pause_body(slow.h->x);
     exchange_resume_body(slow.h->x);
-    kit_settle(k);
+    h2_kit_settle(k);
     is_int(slow.h->writable, told, "a request that goes on says nothing of its answer");
     nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, slow.r->id, 32 << 20);
-    kit_flush(k);
-    ok(kit_until(k, download_done, &slow), "when its window opens it goes on");
+    h2_kit_flush(k);
+    ok(h2_kit_until(k, download_done, &slow), "when its window opens it goes on");
     is_u64(slow.r->body_bytes, KIT_LARGE, "to the end");
-    is_int((int)slow.r->sum, (int)kit_sum(KIT_LARGE), "as given");
+    is_int((int)slow.r->sum, (int)h2_kit_sum(KIT_LARGE), "as given");
 }
 
 /* A socket that is not read at all. */
-static void test_stuck_client(struct kit *k)
+static void test_stuck_client(struct front_h2_kit *k)
 {
     struct download d[10];
     uint64_t given = 0;
     int good = 0;
 
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, 1 << 30);
     for (int i = 0; i < 10; i++) {
         start_download(&d[i], k, "/down", KIT_LARGE);
         nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, d[i].r->id, 1 << 30);
     }
-    kit_flush(k);
-    kit_settle(k);
+    h2_kit_flush(k);
+    h2_kit_settle(k);
     stream_pause(k->s, STREAM_PAUSE_LIMIT);
     for (int round = 0; round < 30; round++) {
         for (int i = 0; i < 10; i++)
             (void)download_done(&d[i]);
-        kit_settle(k);
+        h2_kit_settle(k);
     }
     for (int i = 0; i < 10; i++)
         given += exchange_congested(d[i].h->x) ? 1 : 0;
     is_u64(given, 10, "all ten wait for a client that does not read");
     stream_resume(k->s, STREAM_PAUSE_LIMIT);
     for (int i = 0; i < 10; i++)
-        good += kit_until(k, download_done, &d[i]) && d[i].r->body_bytes == KIT_LARGE;
+        good += h2_kit_until(k, download_done, &d[i]) && d[i].r->body_bytes == KIT_LARGE;
     is_int(good, 10, "and end when it does");
 }
 
 /* A head with so many fields of 30 KB; nghttp2 by itself sends at most 64 KiB, and drops the rest without a word. */
-static struct req *answer_with_long_head(struct kit *k, unsigned fields)
+static struct req *answer_with_long_head(struct front_h2_kit *k, unsigned fields)
 {
     static char value[30001];
     struct held *h = &k->held[k->n_held];
-    struct req *r = kit_get(k, "/x");
+    struct req *r = h2_kit_get(k, "/x");
     struct exchange *x;
     struct http_head *head;
 
     memset(value, 'v', sizeof(value) - 1);
-    kit_held(k, k->n_held + 1);
+    h2_kit_held(k, k->n_held + 1);
     x = h->x;
-    head = kit_head(h, 200, NULL, NULL);
+    head = h2_kit_head(h, 200, NULL, NULL);
     for (unsigned i = 0; i < fields; i++)
         if (!http_head_add(head, exchange_arena(x), SLICE_LIT("X-Long"), slice_str(value)))
             tap_bail("out of memory");
@@ -516,39 +517,39 @@ static struct req *answer_with_long_head(struct kit *k, unsigned fields)
     return r;
 }
 
-static void test_long_answer_heads(struct kit *k)
+static void test_long_answer_heads(struct front_h2_kit *k)
 {
     struct req *r;
 
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     r = answer_with_long_head(k, 3);
-    ok(kit_closed(k, r), "an answer with 90 KB of head");
+    ok(h2_kit_closed(k, r), "an answer with 90 KB of head");
     is_int(r->status, 200, "arrives");
-    is_str(kit_text(&r->body), "long", "with its body");
+    is_str(h2_kit_text(&r->body), "long", "with its body");
     r = answer_with_long_head(k, 100);
-    ok(kit_closed(k, r), "one with 3 MB");
+    ok(h2_kit_closed(k, r), "one with 3 MB");
     is_int((int)r->code, NGHTTP2_INTERNAL_ERROR, "breaks");
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "the connection goes on");
 }
 
-static void test_trailer_behind_long_head(struct kit *k)
+static void test_trailer_behind_long_head(struct front_h2_kit *k)
 {
     static char field[LIMIT_TRAILER_BYTES + 100]; /* a line and NUL */
     struct req *r;
 
-    k->w.opts.max_head_bytes = 64 << 10;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
+    k->front.opts.max_head_bytes = 64 << 10;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
     memset(field, 'v', sizeof(field) - 2);
     memcpy(field, "x-long: ", 8);
     field[sizeof(field) - 2] = '\n';
-    r = kit_ask(k, "POST", "/whole?trailer", "h", field, 1000);
-    kit_held(k, 1);
-    ok(kit_told(k, &k->held[0], "end x-sum=abc"), "a long head leaves room for trailers");
+    r = h2_kit_ask(k, "POST", "/whole?trailer", "h", field, 1000);
+    h2_kit_held(k, 1);
+    ok(h2_kit_told(k, &k->held[0], "end x-sum=abc"), "a long head leaves room for trailers");
     if (k->held[0].x != NULL)
-        kit_reply(&k->held[0], 200, "yes");
-    ok(kit_closed(k, r), "answered");
+        h2_kit_reply(&k->held[0], 200, "yes");
+    ok(h2_kit_closed(k, r), "answered");
     is_int(r->status, 200, "and not refused");
 }
 
@@ -571,7 +572,7 @@ static void append_frame(struct buf *b, unsigned type, unsigned flags, struct sl
 }
 
 /* A GET for "/aaa…" of so many bytes, as the first request of a connection. */
-static void ask_for_long_target(struct kit *k, size_t bytes)
+static void ask_for_long_target(struct front_h2_kit *k, size_t bytes)
 {
     enum { MOST = 128 << 10, FRAME = 16 << 10 };
     static char target[MOST];
@@ -600,92 +601,92 @@ static void ask_for_long_target(struct kit *k, size_t bytes)
                      (at == 0 ? NGHTTP2_FLAG_END_STREAM : 0) | (piece == left ? NGHTTP2_FLAG_END_HEADERS : 0),
                      slice_of((const char *)block + at, piece));
     }
-    kit_connect(k, true, false);
-    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
     buf_free(&b);
 }
 
 static bool is_refused(void *arg)
 {
-    return world_metric(&((struct kit *)arg)->w, "mvproxy_front_refusals_total", "414") > 0;
+    return front_kit_metric(&((struct front_h2_kit *)arg)->front, "mvproxy_front_refusals_total", "414") > 0;
 }
 
-static void test_long_targets(struct kit *k)
+static void test_long_targets(struct front_h2_kit *k)
 {
-    k->w.opts.max_head_bytes = 1 << 20;
-    front_update(k->w.front, &k->w.opts);
+    k->front.opts.max_head_bytes = 1 << 20;
+    front_update(k->front.front, &k->front.opts);
     ask_for_long_target(k, LIMIT_TARGET_BYTES);
-    ok(kit_held(k, 1), "a target that is as long as it may be");
+    ok(h2_kit_held(k, 1), "a target that is as long as it may be");
     is_u64(exchange_request(k->held[0].x)->target.n, LIMIT_TARGET_BYTES, "arrives");
-    kit_disconnect(k);
+    h2_kit_disconnect(k);
     ask_for_long_target(k, LIMIT_TARGET_BYTES + 1);
-    ok(kit_until(k, is_refused, k), "one byte more is answered with 414");
+    ok(h2_kit_until(k, is_refused, k), "one byte more is answered with 414");
     is_int((int)k->n_held, 1, "and goes nowhere");
 }
 
 /* ---- a piece of an answer for which there is no memory ---- */
 
-static void test_piece_without_memory(struct kit *k)
+static void test_piece_without_memory(struct front_h2_kit *k)
 {
     static char piece[60000];
     struct held *h = &k->held[0];
     struct req *r;
 
-    kit_connect(k, false, false);
-    r = kit_get(k, "/x");
-    kit_held(k, 1);
-    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    ok(kit_status(k, r), "an answer begins");
+    h2_kit_connect(k, false, false);
+    r = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
+    exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    ok(h2_kit_status(k, r), "an answer begins");
     mem_fail_nth(1);
     exchange_body(h->x, slice_of(piece, sizeof(piece)));
     mem_fail_nth(0);
-    ok(kit_told(k, h, "gone"), "the proxy is told that a piece is lost");
-    ok(kit_closed(k, r) && r->code == NGHTTP2_INTERNAL_ERROR, "and the client, to whom it does not look whole");
+    ok(h2_kit_told(k, h, "gone"), "the proxy is told that a piece is lost");
+    ok(h2_kit_closed(k, r) && r->code == NGHTTP2_INTERNAL_ERROR, "and the client, to whom it does not look whole");
 }
 
 /* ---- a body that comes slowly ---- */
 
-static void test_dripping_body(struct kit *k)
+static void test_dripping_body(struct front_h2_kit *k)
 {
     static const unsigned char byte[] = {0, 0, 1, 0, 0, 0, 0, 0, 1, 'x'}; /* DATA on stream 1 */
 
-    k->w.opts.body_timeout_ms = 20;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
+    k->front.opts.body_timeout_ms = 20;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
     clock_fake(clock_us(), clock_wall_us());
     k->hold_bodies = true;
-    kit_ask(k, "POST", "/x", "h", NULL, 50);
-    kit_held(k, 1);
+    h2_kit_ask(k, "POST", "/x", "h", NULL, 50);
+    h2_kit_held(k, 1);
     for (int i = 0; i < 6 && k->held[0].gone == 0; i++) {
-        kit_later(k, 15);
-        kit_raw(k, byte, sizeof(byte));
-        kit_settle(k);
+        h2_kit_later(k, 15);
+        h2_kit_raw(k, byte, sizeof(byte));
+        h2_kit_settle(k);
     }
     is_int(k->held[0].gone, 0, "a body of which some comes now and then goes on");
     is_u64(k->held[0].body, 6, "and is given");
     for (int i = 0; i < 20 && k->held[0].gone == 0; i++)
-        kit_later(k, 15);
-    ok(kit_has(&k->held[0].told, "gone(request body stalled)"), "until none comes any more");
+        h2_kit_later(k, 15);
+    ok(h2_kit_has(&k->held[0].told, "gone(request body stalled)"), "until none comes any more");
     clock_real();
 }
 
 /* One that began when another was late already. */
-static void test_later_body(struct kit *k)
+static void test_later_body(struct front_h2_kit *k)
 {
-    k->w.opts.body_timeout_ms = 20;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
+    k->front.opts.body_timeout_ms = 20;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
     clock_fake(clock_us(), clock_wall_us());
     k->hold_bodies = true;
     for (unsigned i = 0; i < 2; i++) {
-        kit_ask(k, "POST", "/x", "h", NULL, 50);
-        kit_held(k, i + 1);
-        kit_later(k, i == 0 ? 15 : 10);
+        h2_kit_ask(k, "POST", "/x", "h", NULL, 50);
+        h2_kit_held(k, i + 1);
+        h2_kit_later(k, i == 0 ? 15 : 10);
     }
-    ok(kit_has(&k->held[0].told, "gone(request body stalled)"), "a body that does not come is given up");
+    ok(h2_kit_has(&k->held[0].told, "gone(request body stalled)"), "a body that does not come is given up");
     is_int(k->held[1].gone, 0, "one that began later has its own time");
-    kit_later(k, 15);
-    ok(kit_has(&k->held[1].told, "gone(request body stalled)"), "and no more");
+    h2_kit_later(k, 15);
+    ok(h2_kit_has(&k->held[1].told, "gone(request body stalled)"), "and no more");
     clock_real();
 }
 
@@ -696,62 +697,62 @@ static bool is_answered(void *arg)
     return r->ended;
 }
 
-static void answer_early(struct kit *k, unsigned status, const char *body)
+static void answer_early(struct front_h2_kit *k, unsigned status, const char *body)
 {
     struct req *r;
 
     k->pause_all = true;
-    kit_connect(k, false, false);
-    r = kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
-    kit_held(k, 1);
+    h2_kit_connect(k, false, false);
+    r = h2_kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
+    h2_kit_held(k, 1);
     clock_fake(clock_us(), clock_wall_us());
-    kit_reply(&k->held[0], status, body);
-    ok(kit_until(k, is_answered, r), "answered in the middle of the body");
-    kit_later(k, H2_ANSWERED_MS - 1);
+    h2_kit_reply(&k->held[0], status, body);
+    ok(h2_kit_until(k, is_answered, r), "answered in the middle of the body");
+    h2_kit_later(k, H2_ANSWERED_MS - 1);
     ok(!r->closed, "the client has time to read it");
-    kit_later(k, 1);
-    ok(kit_closed(k, r), "before the stream ends");
+    h2_kit_later(k, 1);
+    ok(h2_kit_closed(k, r), "before the stream ends");
     clock_real();
     is_u64(r->status, status, "status");
-    is_str(kit_text(&r->body), body, "the whole answer");
+    is_str(h2_kit_text(&r->body), body, "the whole answer");
     ok(r->ended, "complete");
     is_int((int)r->code, NGHTTP2_NO_ERROR, "and the rest is not wanted");
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "the connection goes on");
 }
 
-static void test_early_answer(struct kit *k)
+static void test_early_answer(struct front_h2_kit *k)
 {
     answer_early(k, 413, "too large");
 }
 
 /* It ends with its head. */
-static void test_early_empty_answer(struct kit *k)
+static void test_early_empty_answer(struct front_h2_kit *k)
 {
     answer_early(k, 401, "");
 }
 
 /* Who has the whole answer and gives up the rest of his body by himself floods nobody. */
-static void test_early_answers_given_up(struct kit *k)
+static void test_early_answers_given_up(struct front_h2_kit *k)
 {
     struct req *r;
 
     k->pause_all = true;
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     for (unsigned n = 0; n <= LIMIT_H2_RESETS; n++) {
-        r = kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
-        if (!kit_held(k, n + 1))
+        r = h2_kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
+        if (!h2_kit_held(k, n + 1))
             break;
-        kit_reply(&k->held[n], 413, "too large");
-        (void)kit_until(k, is_answered, r);
+        h2_kit_reply(&k->held[n], 413, "too large");
+        (void)h2_kit_until(k, is_answered, r);
         nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
-        kit_flush(k);
+        h2_kit_flush(k);
     }
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "the connection goes on");
 }
 
-static const struct kit_story stories[] = {
+static const struct h2_kit_story stories[] = {
     {"request", test_request},
     {"multiplex", test_multiplex},
     {"pieces", test_pieces},
@@ -781,6 +782,6 @@ static const struct kit_story stories[] = {
 
 int main(int argc, char **argv)
 {
-    kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
+    h2_kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
     return tap_end();
 }

@@ -13,57 +13,57 @@
 
 /* ---- the ways in which a request ends early ---- */
 
-static void test_client_resets(struct kit *k)
+static void test_client_resets(struct front_h2_kit *k)
 {
     static const char *const names[] = {"before the answer", "in the answer", "in its own body",
                                         "with the answer waiting"};
     struct req *r;
 
-    kit_connect(k, false, true);
+    h2_kit_connect(k, false, true);
     nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, 64 << 20);
     for (unsigned i = 0; i < 4; i++) {
         struct held *h = &k->held[i];
 
-        r = kit_ask(k, "POST", "/x", "h", NULL, i == 2 ? KIT_LARGE : 0);
-        kit_held(k, i + 1);
+        r = h2_kit_ask(k, "POST", "/x", "h", NULL, i == 2 ? KIT_LARGE : 0);
+        h2_kit_held(k, i + 1);
         if (i == 1 || i == 3) {
-            exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-            kit_pump(h, 0, i == 3 ? 1 << 20 : 1000);
-            kit_status(k, r);
+            exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+            h2_kit_pump(h, 0, i == 3 ? 1 << 20 : 1000);
+            h2_kit_status(k, r);
         }
         nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
-        kit_flush(k);
-        ok(kit_told(k, h, "gone(client cancelled the request)"), "reset %s: the proxy is told at once", names[i]);
+        h2_kit_flush(k);
+        ok(h2_kit_told(k, h, "gone(client cancelled the request)"), "reset %s: the proxy is told at once", names[i]);
         is_int(h->gone, 1, "once");
-        is_u64(front_exchanges(k->w.front), 0, "nothing is left");
+        is_u64(front_exchanges(k->front.front), 0, "nothing is left");
     }
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "the connection goes on");
 }
 
-static void test_aborts(struct kit *k)
+static void test_aborts(struct front_h2_kit *k)
 {
     struct req *r[4];
     struct exchange *x;
 
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     for (unsigned i = 0; i < 4; i++)
-        r[i] = kit_get(k, "/x");
-    kit_held(k, 4);
+        r[i] = h2_kit_get(k, "/x");
+    h2_kit_held(k, 4);
     x = k->held[0].x;
     exchange_abort(x, "test");
     x = k->held[1].x;
-    exchange_respond(x, kit_head(&k->held[1], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    exchange_respond(x, h2_kit_head(&k->held[1], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     exchange_body(x, SLICE_LIT("abc"));
     exchange_abort(x, "test");
     x = k->held[2].x;
-    exchange_respond(x, kit_head(&k->held[2], 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 10});
+    exchange_respond(x, h2_kit_head(&k->held[2], 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 10});
     exchange_body(x, SLICE_LIT("abc"));
     exchange_finish(x, NULL);
     x = k->held[3].x;
-    exchange_respond(x, kit_head(&k->held[3], 200, "X-Bad", "a\nb"), (struct http_body){HTTP_BODY_LENGTH, 3});
+    exchange_respond(x, h2_kit_head(&k->held[3], 200, "X-Bad", "a\nb"), (struct http_body){HTTP_BODY_LENGTH, 3});
     for (unsigned i = 0; i < 4; i++) {
-        ok(kit_closed(k, r[i]), "broken answer %u", i);
+        ok(h2_kit_closed(k, r[i]), "broken answer %u", i);
         is_int((int)r[i]->code, NGHTTP2_INTERNAL_ERROR, "the client sees it broken");
         ok(!r[i]->ended, "not complete");
     }
@@ -72,21 +72,21 @@ static void test_aborts(struct kit *k)
     is_int(k->end, CLIENT_OPEN, "the connection goes on");
 }
 
-static void test_client_leaves(struct kit *k)
+static void test_client_leaves(struct front_h2_kit *k)
 {
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     for (int i = 0; i < 10; i++)
-        kit_ask(k, "POST", "/x", "h", NULL, i % 2 == 0 ? 0 : KIT_LARGE);
-    kit_held(k, 10);
-    kit_disconnect(k);
-    ok(world_empty(&k->w), "a client leaves");
+        h2_kit_ask(k, "POST", "/x", "h", NULL, i % 2 == 0 ? 0 : KIT_LARGE);
+    h2_kit_held(k, 10);
+    h2_kit_disconnect(k);
+    ok(front_kit_empty(&k->front), "a client leaves");
     for (int i = 0; i < 10; i++)
         is_int(k->held[i].gone, 1, "request %d is told", i);
-    is_double(world_closed(&k->w, "client_gone") + world_closed(&k->w, "stream_failed"), 1, "counted");
+    is_double(front_kit_closed(&k->front, "client_gone") + front_kit_closed(&k->front, "stream_failed"), 1, "counted");
 }
 
 /* It ends with a FIN and without close_notify, which may be a cut: with requests under way that is a failure. */
-static void test_client_is_cut(struct kit *k)
+static void test_client_is_cut(struct front_h2_kit *k)
 {
     static const struct {
         bool busy;
@@ -96,38 +96,38 @@ static void test_client_is_cut(struct kit *k)
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct req *r;
 
-        kit_connect(k, false, false);
-        r = kit_get(k, "/sync");
-        kit_closed(k, r);
+        h2_kit_connect(k, false, false);
+        r = h2_kit_get(k, "/sync");
+        h2_kit_closed(k, r);
         if (rows[i].busy) {
-            kit_get(k, "/x");
-            kit_held(k, 1);
+            h2_kit_get(k, "/x");
+            h2_kit_held(k, 1);
         }
-        kit_settle(k);
+        h2_kit_settle(k);
         (void)shutdown(k->s->fd, SHUT_WR);
-        ok(world_empty(&k->w), "over");
-        is_double(world_closed(&k->w, rows[i].reason), 1, "%s, counted as %s", rows[i].busy ? "busy" : "at rest",
-                  rows[i].reason);
-        kit_disconnect(k);
+        ok(front_kit_empty(&k->front), "over");
+        is_double(front_kit_closed(&k->front, rows[i].reason), 1, "%s, counted as %s",
+                  rows[i].busy ? "busy" : "at rest", rows[i].reason);
+        h2_kit_disconnect(k);
     }
 }
 
-static void test_client_goaway(struct kit *k)
+static void test_client_goaway(struct front_h2_kit *k)
 {
     struct req *r;
 
-    kit_connect(k, false, false);
-    r = kit_get(k, "/x");
-    kit_held(k, 1);
+    h2_kit_connect(k, false, false);
+    r = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
     nghttp2_submit_goaway(k->session, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, NULL, 0);
-    kit_flush(k);
-    kit_settle(k);
+    h2_kit_flush(k);
+    h2_kit_settle(k);
     is_int(k->held[0].gone, 0, "a client that says goodbye gets its answer");
-    kit_reply(&k->held[0], 200, "bye");
-    ok(kit_closed(k, r) && r->status == 200, "here it is");
-    ok(kit_ended(k), "then the connection ends");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "client"), 1, "counted");
+    h2_kit_reply(&k->held[0], 200, "bye");
+    ok(h2_kit_closed(k, r) && r->status == 200, "here it is");
+    ok(h2_kit_ended(k), "then the connection ends");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "client"), 1, "counted");
 }
 
 /* ---- time ---- */
@@ -135,49 +135,49 @@ static void test_client_goaway(struct kit *k)
 /* And answered: what is sent raw is not cut in two by an ACK. */
 static bool settings_seen(void *arg)
 {
-    return ((struct kit *)arg)->settings > 0;
+    return ((struct front_h2_kit *)arg)->settings > 0;
 }
 
-static void test_timeouts(struct kit *k)
+static void test_timeouts(struct front_h2_kit *k)
 {
     static const unsigned char head_begun[] = {0, 0, 1, 1, 0, 0, 0, 0, 3, 0x82};
     struct req *r;
 
-    k->w.opts.header_timeout_ms = 300;
-    k->w.opts.idle_timeout_ms = 300;
-    k->w.opts.body_timeout_ms = 300;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
-    ok(kit_ended(k), "nothing asked");
+    k->front.opts.header_timeout_ms = 300;
+    k->front.opts.idle_timeout_ms = 300;
+    k->front.opts.body_timeout_ms = 300;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
+    ok(h2_kit_ended(k), "nothing asked");
     is_int(k->goaways, 1, "GOAWAY");
-    is_double(world_closed(&k->w, "no_request"), 1, "counted");
-    kit_disconnect(k);
-    kit_connect(k, false, false);
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && kit_ended(k), "nothing more asked");
-    is_double(world_closed(&k->w, "idle_timeout"), 1, "counted");
-    kit_disconnect(k);
-    kit_connect(k, false, false);
-    r = kit_get(k, "/long");
-    kit_held(k, 1);
-    kit_until(k, settings_seen, k);
-    kit_raw(k, head_begun, sizeof(head_begun));
-    ok(kit_ended(k), "a head that never ends");
+    is_double(front_kit_closed(&k->front, "no_request"), 1, "counted");
+    h2_kit_disconnect(k);
+    h2_kit_connect(k, false, false);
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && h2_kit_ended(k), "nothing more asked");
+    is_double(front_kit_closed(&k->front, "idle_timeout"), 1, "counted");
+    h2_kit_disconnect(k);
+    h2_kit_connect(k, false, false);
+    r = h2_kit_get(k, "/long");
+    h2_kit_held(k, 1);
+    h2_kit_until(k, settings_seen, k);
+    h2_kit_raw(k, head_begun, sizeof(head_begun));
+    ok(h2_kit_ended(k), "a head that never ends");
     ok(k->goaways > 0, "GOAWAY");
-    is_double(world_closed(&k->w, "header_timeout"), 1, "counted");
-    kit_disconnect(k);
-    kit_connect(k, false, true);
-    r = kit_ask(k, "POST", "/stall", "h", NULL, UINT64_MAX - 1);
-    kit_held(k, 2);
+    is_double(front_kit_closed(&k->front, "header_timeout"), 1, "counted");
+    h2_kit_disconnect(k);
+    h2_kit_connect(k, false, true);
+    r = h2_kit_ask(k, "POST", "/stall", "h", NULL, UINT64_MAX - 1);
+    h2_kit_held(k, 2);
     stream_pause(k->s, STREAM_PAUSE_LIMIT); /* no WINDOW_UPDATE is seen: nothing is sent */
-    ok(kit_told(k, &k->held[1], "gone(request body stalled)"), "a body that stalls");
+    ok(h2_kit_told(k, &k->held[1], "gone(request body stalled)"), "a body that stalls");
     stream_resume(k->s, STREAM_PAUSE_LIMIT);
-    ok(kit_status(k, r), "is answered");
+    ok(h2_kit_status(k, r), "is answered");
     is_int(r->status, 408, "with 408");
 }
 
 struct busy_wait {
-    struct kit *k;
+    struct front_h2_kit *k;
     struct held *h;
 };
 
@@ -187,24 +187,24 @@ static bool stalled_among_others(void *arg)
     struct busy_wait *b = arg;
 
     nghttp2_submit_window_update(b->k->session, NGHTTP2_FLAG_NONE, 0, 1);
-    kit_flush(b->k);
+    h2_kit_flush(b->k);
     return b->h->gone > 0;
 }
 
-static void test_stall_on_busy_connection(struct kit *k)
+static void test_stall_on_busy_connection(struct front_h2_kit *k)
 {
     struct busy_wait b = {k, &k->held[1]};
 
-    k->w.opts.body_timeout_ms = 300;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, true);
-    kit_get(k, "/long");
-    kit_held(k, 1);
-    kit_ask(k, "POST", "/stall", "h", NULL, UINT64_MAX - 1); /* as far as the window goes */
-    kit_held(k, 2);
+    k->front.opts.body_timeout_ms = 300;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, true);
+    h2_kit_get(k, "/long");
+    h2_kit_held(k, 1);
+    h2_kit_ask(k, "POST", "/stall", "h", NULL, UINT64_MAX - 1); /* as far as the window goes */
+    h2_kit_held(k, 2);
     stream_pause(k->s, STREAM_PAUSE_LIMIT); /* no WINDOW_UPDATE is seen: nothing more is sent */
-    ok(kit_until(k, stalled_among_others, &b), "a body that stalls while the connection is busy");
-    ok(kit_has(&k->held[1].told, "gone(request body stalled)"), "its time is up all the same");
+    ok(h2_kit_until(k, stalled_among_others, &b), "a body that stalls while the connection is busy");
+    ok(h2_kit_has(&k->held[1].told, "gone(request body stalled)"), "its time is up all the same");
     is_int(k->held[0].gone, 0, "and the other request goes on");
 }
 
@@ -214,43 +214,43 @@ static bool is_told_to_go_on(void *arg)
 }
 
 /* The client waits for 100 (Continue): that its body does not come is not its doing. */
-static void test_continue_awaited(struct kit *k)
+static void test_continue_awaited(struct front_h2_kit *k)
 {
     struct req *r;
 
-    k->w.opts.body_timeout_ms = 20;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
+    k->front.opts.body_timeout_ms = 20;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
     clock_fake(clock_us(), clock_wall_us());
     k->hold_bodies = true;
-    r = kit_ask(k, "POST", "/x", "h", "expect: 100-continue\n", 5);
-    kit_held(k, 1);
+    r = h2_kit_ask(k, "POST", "/x", "h", "expect: 100-continue\n", 5);
+    h2_kit_held(k, 1);
     for (int i = 0; i < 3 && k->held[0].gone == 0; i++)
-        kit_later(k, 20);
+        h2_kit_later(k, 20);
     is_int(k->held[0].gone, 0, "a body that the client may not send yet");
-    exchange_interim(k->held[0].x, kit_head(&k->held[0], 100, NULL, NULL));
-    ok(kit_until(k, is_told_to_go_on, r), "now it may");
+    exchange_interim(k->held[0].x, h2_kit_head(&k->held[0], 100, NULL, NULL));
+    ok(h2_kit_until(k, is_told_to_go_on, r), "now it may");
     for (int i = 0; i < 50 && k->held[0].gone == 0; i++)
-        kit_later(k, 20);
-    ok(kit_told(k, &k->held[0], "gone(request body stalled)"), "and does not: it stalls");
+        h2_kit_later(k, 20);
+    ok(h2_kit_told(k, &k->held[0], "gone(request body stalled)"), "and does not: it stalls");
     clock_real();
 }
 
-static void test_header_timeout(struct kit *k)
+static void test_header_timeout(struct front_h2_kit *k)
 {
     static const unsigned char head_begun[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82};
 
-    k->w.opts.header_timeout_ms = 200;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
-    kit_until(k, settings_seen, k);
-    kit_raw(k, head_begun, sizeof(head_begun));
-    ok(kit_ended(k), "a first head that never ends");
-    is_double(world_closed(&k->w, "header_timeout"), 1, "counted");
+    k->front.opts.header_timeout_ms = 200;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
+    h2_kit_until(k, settings_seen, k);
+    h2_kit_raw(k, head_begun, sizeof(head_begun));
+    ok(h2_kit_ended(k), "a first head that never ends");
+    is_double(front_kit_closed(&k->front, "header_timeout"), 1, "counted");
 }
 
 /* The answer ends, or the stream does, amid its trailers: they are nobody's, and hold nobody up. */
-static void trailers_too_late(struct kit *k, bool reset)
+static void trailers_too_late(struct front_h2_kit *k, bool reset)
 {
     /* HEADERS: POST / on stream 1 with END_HEADERS; then trailers of 11 bytes, whole but for the last three. */
     static const unsigned char post[] = {0, 0, 6, 1, 4, 0, 0, 0, 1, 0x83, 0x87, 0x84, 0x41, 1, 'h'};
@@ -261,39 +261,39 @@ static void trailers_too_late(struct kit *k, bool reset)
     static const unsigned char begun[] = {0, 0, 11, 1, 1, 0, 0, 0, 1, 0, 5, 'x', '-', 's', 'u', 'm', 3, 'a', 'b', 'c'};
     static const unsigned char rest[] = {0, 0, 0, 9, 4, 0, 0, 0, 1};
 
-    k->w.opts.header_timeout_ms = 300;
-    front_update(k->w.front, &k->w.opts);
+    k->front.opts.header_timeout_ms = 300;
+    front_update(k->front.front, &k->front.opts);
     clock_fake(clock_us(), clock_wall_us()); /* however long it takes, no head is late */
-    kit_connect(k, true, false);
-    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
-    kit_raw(k, post, sizeof(post));
-    kit_raw(k, get, sizeof(get));
-    kit_raw(k, third, sizeof(third));
-    ok(kit_held(k, 3), "an upload, and two other requests");
-    kit_raw(k, begun, sizeof(begun));
-    kit_settle(k);
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_raw(k, post, sizeof(post));
+    h2_kit_raw(k, get, sizeof(get));
+    h2_kit_raw(k, third, sizeof(third));
+    ok(h2_kit_held(k, 3), "an upload, and two other requests");
+    h2_kit_raw(k, begun, sizeof(begun));
+    h2_kit_settle(k);
     if (reset)
         exchange_abort(k->held[0].x, "test");
     else
-        kit_reply(&k->held[0], 401, "no");
-    kit_settle(k);
-    kit_raw(k, rest, sizeof(rest));
-    kit_raw(k, reset_third, sizeof(reset_third));
-    ok(kit_told(k, &k->held[2], "gone"), "all of it has come");
+        h2_kit_reply(&k->held[0], 401, "no");
+    h2_kit_settle(k);
+    h2_kit_raw(k, rest, sizeof(rest));
+    h2_kit_raw(k, reset_third, sizeof(reset_third));
+    ok(h2_kit_told(k, &k->held[2], "gone"), "all of it has come");
     clock_fake(clock_us() + 1000000, clock_wall_us());
     for (int i = 0; i < 100; i++)
-        loop_run_once(k->w.loop, 1);
+        loop_run_once(k->front.loop, 1);
     is_int(k->held[1].gone, 0, "the other goes on");
-    is_double(world_closed(&k->w, "header_timeout"), 0, "no head is late");
+    is_double(front_kit_closed(&k->front, "header_timeout"), 0, "no head is late");
     clock_real();
 }
 
-static void test_trailers_of_an_answered_stream(struct kit *k)
+static void test_trailers_of_an_answered_stream(struct front_h2_kit *k)
 {
     trailers_too_late(k, false);
 }
 
-static void test_trailers_of_a_closed_stream(struct kit *k)
+static void test_trailers_of_a_closed_stream(struct front_h2_kit *k)
 {
     trailers_too_late(k, true);
 }
@@ -312,38 +312,38 @@ static bool is_drained(void *arg)
 
 static bool goodbye_told(void *arg)
 {
-    return ((struct kit *)arg)->goaways > 0;
+    return ((struct front_h2_kit *)arg)->goaways > 0;
 }
 
-static void test_drain(struct kit *k)
+static void test_drain(struct front_h2_kit *k)
 {
     struct req *busy, *late;
     int drained = 0;
 
-    kit_connect(k, false, false);
-    busy = kit_get(k, "/x");
-    kit_held(k, 1);
-    late = kit_get(k, "/y"); /* under way when we decide to leave */
-    front_drain(k->w.front, on_drained, &drained);
-    ok(kit_until(k, goodbye_told, k), "the client is told");
+    h2_kit_connect(k, false, false);
+    busy = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
+    late = h2_kit_get(k, "/y"); /* under way when we decide to leave */
+    front_drain(k->front.front, on_drained, &drained);
+    ok(h2_kit_until(k, goodbye_told, k), "the client is told");
     is_int((int)k->goaway_code, NGHTTP2_NO_ERROR, "in good order");
     is_int(k->goaway_last, INT32_MAX, "with nothing taken back");
-    ok(kit_held(k, 2), "a request that was under way is still served");
-    kit_settle(k);
+    ok(h2_kit_held(k, 2), "a request that was under way is still served");
+    h2_kit_settle(k);
     is_int(k->goaways, 2, "then the last word");
     is_int(k->goaway_last, late->id, "which names the last request");
     is_int(drained, 0, "not drained while requests are served");
-    kit_reply(&k->held[1], 200, "late");
-    ok(kit_closed(k, late) && late->status == 200, "one is answered");
-    kit_reply(&k->held[0], 200, "busy");
-    ok(kit_closed(k, busy) && busy->status == 200, "then the other");
-    ok(kit_until(k, is_drained, &drained), "and the front is drained");
-    ok(kit_ended(k), "the connection is over");
-    is_double(world_closed(&k->w, "drain"), 1, "counted");
+    h2_kit_reply(&k->held[1], 200, "late");
+    ok(h2_kit_closed(k, late) && late->status == 200, "one is answered");
+    h2_kit_reply(&k->held[0], 200, "busy");
+    ok(h2_kit_closed(k, busy) && busy->status == 200, "then the other");
+    ok(h2_kit_until(k, is_drained, &drained), "and the front is drained");
+    ok(h2_kit_ended(k), "the connection is over");
+    is_double(front_kit_closed(&k->front, "drain"), 1, "counted");
 }
 
 /* A client that opens a stream in the same breath in which it says that it has heard the first GOAWAY. */
-static void test_drain_late(struct kit *k)
+static void test_drain_late(struct front_h2_kit *k)
 {
     static const unsigned char heard[17] = {0, 0, 8, 6, 1};
     struct req *busy, *late;
@@ -351,185 +351,185 @@ static void test_drain_late(struct kit *k)
     const uint8_t *p;
     ssize_t n;
 
-    kit_connect(k, false, false);
-    busy = kit_get(k, "/x");
-    kit_held(k, 1);
-    kit_settle(k);
+    h2_kit_connect(k, false, false);
+    busy = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
+    h2_kit_settle(k);
     stream_pause(k->s, STREAM_PAUSE_LIMIT);
-    front_drain(k->w.front, NULL, NULL);
-    kit_settle(k);
+    front_drain(k->front.front, NULL, NULL);
+    h2_kit_settle(k);
     buf_init(&both, 64 << 10);
     buf_append(&both, slice_of((const char *)heard, sizeof(heard)));
     k->hold_output = true;
-    late = kit_get(k, "/late");
+    late = h2_kit_get(k, "/late");
     while ((n = nghttp2_session_mem_send(k->session, &p)) > 0)
         buf_append(&both, slice_of((const char *)p, (size_t)n));
     k->hold_output = false;
-    kit_raw(k, buf_slice(&both).p, buf_len(&both));
+    h2_kit_raw(k, buf_slice(&both).p, buf_len(&both));
     buf_free(&both);
     stream_resume(k->s, STREAM_PAUSE_LIMIT);
-    ok(kit_held(k, 2), "a request behind the answer to our PING is shown to the proxy");
-    kit_settle(k);
+    ok(h2_kit_held(k, 2), "a request behind the answer to our PING is shown to the proxy");
+    h2_kit_settle(k);
     is_int(k->held[1].gone, 0, "which keeps it");
     is_int(k->goaway_last, late->id, "so the last GOAWAY must not say that it was not looked at");
     if (k->held[1].x != NULL)
-        kit_reply(&k->held[1], 200, "late");
-    ok(kit_closed(k, late) && late->status == 200, "it is answered");
-    kit_reply(&k->held[0], 200, "busy");
-    ok(kit_closed(k, busy) && busy->status == 200, "as is the other");
-    ok(kit_ended(k), "then the connection ends");
+        h2_kit_reply(&k->held[1], 200, "late");
+    ok(h2_kit_closed(k, late) && late->status == 200, "it is answered");
+    h2_kit_reply(&k->held[0], 200, "busy");
+    ok(h2_kit_closed(k, busy) && busy->status == 200, "as is the other");
+    ok(h2_kit_ended(k), "then the connection ends");
 }
 
 /* GET / at h, as a whole stream. */
-static void open_raw(struct kit *k, unsigned id)
+static void open_raw(struct front_h2_kit *k, unsigned id)
 {
     unsigned char head[15] = {0, 0, 6, 1, 5, 0, 0, 0, 0, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
 
     head[6] = (unsigned char)(id >> 16);
     head[7] = (unsigned char)(id >> 8);
     head[8] = (unsigned char)id;
-    kit_raw(k, head, sizeof(head));
+    h2_kit_raw(k, head, sizeof(head));
 }
 
 /* A client that has been told that no further stream is looked at, and opens some all the same: a few, or very many. */
-static void streams_after_goaway(struct kit *k, unsigned n)
+static void streams_after_goaway(struct front_h2_kit *k, unsigned n)
 {
     struct req *busy;
 
-    kit_connect(k, false, false);
-    busy = kit_get(k, "/x");
-    kit_held(k, 1);
-    front_drain(k->w.front, NULL, NULL);
-    ok(kit_until(k, goodbye_told, k), "the client is told");
-    kit_settle(k);
+    h2_kit_connect(k, false, false);
+    busy = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
+    front_drain(k->front.front, NULL, NULL);
+    ok(h2_kit_until(k, goodbye_told, k), "the client is told");
+    h2_kit_settle(k);
     is_int(k->goaway_last, busy->id, "which stream was the last");
     for (unsigned i = 1; i <= n && k->end == CLIENT_OPEN; i++) {
         open_raw(k, (unsigned)busy->id + 2 * i);
         if (i % 200 == 0)
-            loop_run_once(k->w.loop, 0);
+            loop_run_once(k->front.loop, 0);
     }
-    kit_settle(k);
+    h2_kit_settle(k);
     is_int((int)k->n_held, 1, "streams that it opens then are not served");
 }
 
-static void test_after_goaway(struct kit *k)
+static void test_after_goaway(struct front_h2_kit *k)
 {
     streams_after_goaway(k, 10);
-    kit_reply(&k->held[0], 200, "busy");
-    ok(kit_closed(k, &k->req[0]) && k->req[0].status == 200, "what was under way is answered");
+    h2_kit_reply(&k->held[0], 200, "busy");
+    ok(h2_kit_closed(k, &k->req[0]) && k->req[0].status == 200, "what was under way is answered");
     is_int((int)k->goaway_code, NGHTTP2_NO_ERROR, "no harm is meant by streams that crossed the GOAWAY");
-    ok(kit_ended(k), "the connection ends");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "drain"), 1, "counted");
+    ok(h2_kit_ended(k), "the connection ends");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "drain"), 1, "counted");
 }
 
-static void test_flood_after_goaway(struct kit *k)
+static void test_flood_after_goaway(struct front_h2_kit *k)
 {
     streams_after_goaway(k, 20000);
-    ok(kit_ended(k), "thousands of them are a flood");
+    ok(h2_kit_ended(k), "thousands of them are a flood");
     is_int((int)k->goaway_code, NGHTTP2_ENHANCE_YOUR_CALM, "told why");
     is_int(k->held[0].gone, 1, "and the proxy is told");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "flood"), 1, "counted");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "flood"), 1, "counted");
 }
 
-static void test_drain_idle(struct kit *k)
+static void test_drain_idle(struct front_h2_kit *k)
 {
     int drained = 0;
 
-    kit_connect(k, false, false);
-    kit_closed(k, kit_get(k, "/sync"));
-    front_drain(k->w.front, on_drained, &drained);
-    ok(kit_until(k, is_drained, &drained), "an idle connection ends");
-    ok(kit_ended(k), "for the client too");
-    is_double(world_closed(&k->w, "drain"), 1, "counted");
+    h2_kit_connect(k, false, false);
+    h2_kit_closed(k, h2_kit_get(k, "/sync"));
+    front_drain(k->front.front, on_drained, &drained);
+    ok(h2_kit_until(k, is_drained, &drained), "an idle connection ends");
+    ok(h2_kit_ended(k), "for the client too");
+    is_double(front_kit_closed(&k->front, "drain"), 1, "counted");
 }
 
-static void test_drain_silent(struct kit *k)
+static void test_drain_silent(struct front_h2_kit *k)
 {
     int drained = 0;
 
-    kit_connect(k, true, false);
-    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
-    kit_settle(k);
-    front_drain(k->w.front, on_drained, &drained);
-    ok(kit_until(k, is_drained, &drained), "a client that does not answer our PING does not hold us up");
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_settle(k);
+    front_drain(k->front.front, on_drained, &drained);
+    ok(h2_kit_until(k, is_drained, &drained), "a client that does not answer our PING does not hold us up");
 }
 
 /* A head that does not end, of a client that has asked nothing else or something: neither holds a drain. */
-static void test_drain_unfinished(struct kit *k)
+static void test_drain_unfinished(struct front_h2_kit *k)
 {
     static const unsigned char begun[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82}, again[] = {0, 0, 1, 1, 0, 0, 0, 0, 3, 0x82};
     struct stream *first;
     int drained = 0;
 
-    kit_connect(k, true, false);
-    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
-    kit_raw(k, begun, sizeof(begun));
-    kit_settle(k);
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_raw(k, begun, sizeof(begun));
+    h2_kit_settle(k);
     first = k->s;
-    kit_connect(k, false, false);
-    kit_closed(k, kit_get(k, "/sync"));
-    kit_settle(k);
-    kit_raw(k, again, sizeof(again));
-    kit_settle(k);
-    front_drain(k->w.front, on_drained, &drained);
-    ok(kit_until(k, is_drained, &drained), "heads that do not end do not hold a drain");
+    h2_kit_connect(k, false, false);
+    h2_kit_closed(k, h2_kit_get(k, "/sync"));
+    h2_kit_settle(k);
+    h2_kit_raw(k, again, sizeof(again));
+    h2_kit_settle(k);
+    front_drain(k->front.front, on_drained, &drained);
+    ok(h2_kit_until(k, is_drained, &drained), "heads that do not end do not hold a drain");
     stream_close(first, STREAM_CLOSE_ABORT);
 }
 
-static void test_free_busy(struct kit *k)
+static void test_free_busy(struct front_h2_kit *k)
 {
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     for (int i = 0; i < 3; i++)
-        kit_get(k, "/x");
-    kit_held(k, 3);
-    front_free(k->w.front);
-    k->w.front = NULL;
+        h2_kit_get(k, "/x");
+    h2_kit_held(k, 3);
+    front_free(k->front.front);
+    k->front.front = NULL;
     is_int(k->held[0].gone + k->held[1].gone + k->held[2].gone, 3, "freed in the middle of it all");
-    ok(kit_ended(k), "the connection is closed");
+    ok(h2_kit_ended(k), "the connection is closed");
 }
 
-static void test_request_limit(struct kit *k)
+static void test_request_limit(struct front_h2_kit *k)
 {
     struct req *r[3];
 
-    k->w.opts.max_requests_per_connection = 2;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
-    r[0] = kit_get(k, "/sync");
-    ok(kit_closed(k, r[0]) && k->goaways == 0, "first of two requests");
-    r[1] = kit_get(k, "/sync");
-    ok(kit_closed(k, r[1]) && kit_ended(k), "the second is the last");
+    k->front.opts.max_requests_per_connection = 2;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
+    r[0] = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r[0]) && k->goaways == 0, "first of two requests");
+    r[1] = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r[1]) && h2_kit_ended(k), "the second is the last");
     ok(k->goaways >= 1, "GOAWAY says so");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "request_limit"), 1, "counted");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "request_limit"), 1, "counted");
 }
 
-static void test_sent_away(struct kit *k)
+static void test_sent_away(struct front_h2_kit *k)
 {
     struct req *held, *r;
 
-    kit_connect(k, false, false);
-    held = kit_get(k, "/held");
-    kit_held(k, 1);
-    r = kit_get(k, "/away");
-    ok(kit_closed(k, r) && r->status == 200, "an answer that sends the client away");
-    kit_settle(k);
+    h2_kit_connect(k, false, false);
+    held = h2_kit_get(k, "/held");
+    h2_kit_held(k, 1);
+    r = h2_kit_get(k, "/away");
+    ok(h2_kit_closed(k, r) && r->status == 200, "an answer that sends the client away");
+    h2_kit_settle(k);
     ok(k->goaways >= 1 && !held->closed, "GOAWAY, and what else is under way goes on");
-    kit_reply(&k->held[0], 200, "held");
-    ok(kit_closed(k, held) && held->status == 200, "to its end");
-    ok(kit_ended(k), "then the connection ends");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "sent_away"), 1, "counted");
+    h2_kit_reply(&k->held[0], 200, "held");
+    ok(h2_kit_closed(k, held) && held->status == 200, "to its end");
+    ok(h2_kit_ended(k), "then the connection ends");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "sent_away"), 1, "counted");
 }
 
-static void test_ping(struct kit *k)
+static void test_ping(struct front_h2_kit *k)
 {
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     nghttp2_submit_ping(k->session, NGHTTP2_FLAG_NONE, (const uint8_t *)"12345678");
-    kit_flush(k);
-    kit_settle(k);
+    h2_kit_flush(k);
+    h2_kit_settle(k);
     is_int(k->pings, 1, "PING is answered");
 }
 
@@ -537,36 +537,36 @@ static void test_ping(struct kit *k)
 
 static bool scenario_over(void *arg)
 {
-    struct kit *k = arg;
+    struct front_h2_kit *k = arg;
 
     return k->end != CLIENT_OPEN || (k->req[0].closed && k->req[1].closed);
 }
 
-static bool scenario(struct kit *k, uint64_t nth, uint64_t *calls)
+static bool scenario(struct front_h2_kit *k, uint64_t nth, uint64_t *calls)
 {
     uint64_t before;
     bool good;
 
     k->n_held = 0;
-    kit_connect(k, false, false);
-    kit_settle(k);
+    h2_kit_connect(k, false, false);
+    h2_kit_settle(k);
     before = mem_calls();
     mem_fail_nth(nth);
-    kit_get(k, "/sync");
-    kit_ask(k, "POST", "/whole", "h", "x-long-name: value\ncookie: a\ncookie: b\n", 300000);
-    if (!kit_until(k, scenario_over, k))
+    h2_kit_get(k, "/sync");
+    h2_kit_ask(k, "POST", "/whole", "h", "x-long-name: value\ncookie: a\ncookie: b\n", 300000);
+    if (!h2_kit_until(k, scenario_over, k))
         ok(false, "allocation %llu: neither answered nor closed", (unsigned long long)nth);
     mem_fail_nth(0);
     *calls = mem_calls() - before;
     good = k->end == CLIENT_OPEN && k->req[0].status == 200 && k->req[1].status == 200;
-    kit_disconnect(k);
-    world_empty(&k->w);
+    h2_kit_disconnect(k);
+    front_kit_empty(&k->front);
     for (unsigned i = 0; i < k->n_held; i++)
         buf_free(&k->held[i].told);
     return good;
 }
 
-static void test_no_memory(struct kit *k)
+static void test_no_memory(struct front_h2_kit *k)
 {
     uint64_t all = 0, calls;
     unsigned good = 0, bad = 0;
@@ -584,7 +584,7 @@ static void test_no_memory(struct kit *k)
 }
 
 struct refused_goal {
-    struct kit *k;
+    struct front_h2_kit *k;
     struct req *r;
     unsigned n_held;
 };
@@ -597,123 +597,124 @@ static bool refused_or_held(void *arg)
 }
 
 /* The head of a request that there was no memory for is over, too: its time must not run on. */
-static void test_no_memory_for_a_head(struct kit *k)
+static void test_no_memory_for_a_head(struct front_h2_kit *k)
 {
     bool seen = false;
 
-    k->w.opts.header_timeout_ms = 1000; /* must not end what a busy machine is slow with */
-    front_update(k->w.front, &k->w.opts);
+    k->front.opts.header_timeout_ms = 1000; /* must not end what a busy machine is slow with */
+    front_update(k->front.front, &k->front.opts);
     for (uint64_t nth = 1; nth < 20 && !seen; nth++) {
         struct req *r;
         uint64_t refused_ms;
 
-        kit_connect(k, false, false);
-        kit_closed(k, kit_get(k, "/sync"));
-        kit_get(k, "/held"); /* has the memory that the first has given back */
-        kit_held(k, k->n_held + 1);
-        kit_settle(k);
+        h2_kit_connect(k, false, false);
+        h2_kit_closed(k, h2_kit_get(k, "/sync"));
+        h2_kit_get(k, "/held"); /* has the memory that the first has given back */
+        h2_kit_held(k, k->n_held + 1);
+        h2_kit_settle(k);
         mem_fail_nth(nth);
-        r = kit_get(k, "/x");
-        kit_until(k, refused_or_held, &(struct refused_goal){k, r, k->n_held});
+        r = h2_kit_get(k, "/x");
+        h2_kit_until(k, refused_or_held, &(struct refused_goal){k, r, k->n_held});
         mem_fail_nth(0);
         seen = r->closed && k->end == CLIENT_OPEN;
-        refused_ms = loop_now_ms(k->w.loop);
-        while (seen && loop_now_ms(k->w.loop) - refused_ms < 1500)
-            loop_run_once(k->w.loop, 10);
+        refused_ms = loop_now_ms(k->front.loop);
+        while (seen && loop_now_ms(k->front.loop) - refused_ms < 1500)
+            loop_run_once(k->front.loop, 10);
         if (seen)
             is_int(k->goaways, 0, "a request without memory, and its connection goes on");
-        kit_disconnect(k);
-        world_empty(&k->w);
+        h2_kit_disconnect(k);
+        front_kit_empty(&k->front);
     }
     ok(seen, "seen");
 }
 
 /* ---- room at the limit ---- */
 
-static void limit_connections(struct kit *k, size_t max)
+static void limit_connections(struct front_h2_kit *k, size_t max)
 {
-    k->w.opts.max_connections = max;
-    front_update(k->w.front, &k->w.opts);
+    k->front.opts.max_connections = max;
+    front_update(k->front.front, &k->front.opts);
 }
 
-static void test_idle_one_makes_room(struct kit *k)
+static void test_idle_one_makes_room(struct front_h2_kit *k)
 {
     int silent[2];
     struct req *r;
 
-    kit_connect(k, false, false);
-    kit_get(k, "/x");
-    r = kit_get(k, "/x");
-    kit_held(k, 2);
+    h2_kit_connect(k, false, false);
+    h2_kit_get(k, "/x");
+    r = h2_kit_get(k, "/x");
+    h2_kit_held(k, 2);
     for (int i = 0; i < 2; i++)
-        silent[i] = client_raw(&k->w);
-    kit_settle(k);
-    is_u64(front_connections(k->w.front), 3, "with two others there are three");
+        silent[i] = client_raw(&k->front);
+    h2_kit_settle(k);
+    is_u64(front_connections(k->front.front), 3, "with two others there are three");
     limit_connections(k, 3);
-    kit_reply(&k->held[0], 200, "one");
-    kit_settle(k);
+    h2_kit_reply(&k->held[0], 200, "one");
+    h2_kit_settle(k);
     limit_connections(k, 0);
     limit_connections(k, 3);
-    is_double(world_closed(&k->w, "crowded_out"), 0, "with a request under way nobody makes room");
+    is_double(front_kit_closed(&k->front, "crowded_out"), 0, "with a request under way nobody makes room");
     limit_connections(k, 0);
-    kit_reply(&k->held[1], 200, "two");
-    ok(kit_closed(k, r), "when the last of them is answered");
+    h2_kit_reply(&k->held[1], 200, "two");
+    ok(h2_kit_closed(k, r), "when the last of them is answered");
     limit_connections(k, 3);
-    ok(kit_ended(k), "the connection is idle, and does");
-    is_double(world_closed(&k->w, "crowded_out"), 1, "counted");
+    ok(h2_kit_ended(k), "the connection is idle, and does");
+    is_double(front_kit_closed(&k->front, "crowded_out"), 1, "counted");
     is_int(k->goaways, 1, "its client is told");
     for (int i = 0; i < 2; i++)
         close(silent[i]);
 }
 
-static void test_dripping_one_makes_room(struct kit *k)
+static void test_dripping_one_makes_room(struct front_h2_kit *k)
 {
     int silent[2];
 
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     clock_fake(clock_us(), clock_wall_us());
     k->hold_bodies = true;
-    kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
+    h2_kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
     k->hold_bodies = false;
-    kit_get(k, "/x");
-    kit_held(k, 2);
+    h2_kit_get(k, "/x");
+    h2_kit_held(k, 2);
     exchange_pause_body(k->held[0].x);
     clock_fake(clock_us() + 21000000, clock_wall_us());
     exchange_resume_body(k->held[0].x);
     for (int i = 0; i < 2; i++)
-        silent[i] = client_raw(&k->w);
-    kit_settle(k);
+        silent[i] = client_raw(&k->front);
+    h2_kit_settle(k);
     limit_connections(k, 3);
-    is_double(world_closed(&k->w, "crowded_out"), 0, "beside what waits for its answer a slow body does not count");
-    kit_reply(&k->held[1], 200, "one");
-    kit_settle(k);
+    is_double(front_kit_closed(&k->front, "crowded_out"), 0,
+              "beside what waits for its answer a slow body does not count");
+    h2_kit_reply(&k->held[1], 200, "one");
+    h2_kit_settle(k);
     limit_connections(k, 0);
     limit_connections(k, 3);
-    is_double(world_closed(&k->w, "crowded_out"), 0, "nor one that has just been asked for");
+    is_double(front_kit_closed(&k->front, "crowded_out"), 0, "nor one that has just been asked for");
     limit_connections(k, 0);
     for (int i = 0; i < 2; i++)
         close(silent[i]);
     clock_fake(clock_us() + 20000000, clock_wall_us());
     for (int i = 0; i < 2; i++)
-        silent[i] = client_raw(&k->w);
-    kit_settle(k);
+        silent[i] = client_raw(&k->front);
+    h2_kit_settle(k);
     limit_connections(k, 3);
-    ok(kit_ended(k), "a connection with slow bodies alone makes room");
+    ok(h2_kit_ended(k), "a connection with slow bodies alone makes room");
     clock_real();
-    is_double(world_closed(&k->w, "crowded_out"), 1, "counted");
+    is_double(front_kit_closed(&k->front, "crowded_out"), 1, "counted");
     is_int(k->held[0].gone, 1, "the proxy is told");
     for (int i = 0; i < 2; i++)
         close(silent[i]);
 }
 
 /* Half a minute at the limit, among two that have just come. */
-static void half_a_minute_at_limit(struct kit *k, struct req *r, int32_t takes)
+static void half_a_minute_at_limit(struct front_h2_kit *k, struct req *r, int32_t takes)
 {
     int silent[2];
 
     for (int i = 0; i < 2; i++)
-        silent[i] = client_raw(&k->w);
-    kit_settle(k);
+        silent[i] = client_raw(&k->front);
+    h2_kit_settle(k);
     limit_connections(k, 3);
     limit_connections(k, 0);
     for (int i = 0; i < 2; i++)
@@ -722,38 +723,38 @@ static void half_a_minute_at_limit(struct kit *k, struct req *r, int32_t takes)
         return;
     nghttp2_submit_window_update(k->session, NGHTTP2_FLAG_NONE, 0, takes);
     nghttp2_submit_window_update(k->session, NGHTTP2_FLAG_NONE, r->id, takes);
-    kit_flush(k);
+    h2_kit_flush(k);
     clock_fake(clock_us() + 31000000, clock_wall_us());
-    kit_settle(k);
+    h2_kit_settle(k);
 }
 
 /* Nothing waits in the socket then: the windows are what it opens a little now and then. */
-static void test_slow_reader_makes_room(struct kit *k)
+static void test_slow_reader_makes_room(struct front_h2_kit *k)
 {
     struct held *h = &k->held[0];
     struct req *r;
     uint64_t given;
 
-    kit_connect(k, false, true);
+    h2_kit_connect(k, false, true);
     clock_fake(clock_us(), clock_wall_us());
-    r = kit_get(k, "/x");
-    kit_held(k, 1);
-    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    given = kit_pump(h, 0, KIT_LARGE);
-    kit_settle(k);
+    r = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
+    exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    given = h2_kit_pump(h, 0, KIT_LARGE);
+    h2_kit_settle(k);
     half_a_minute_at_limit(k, r, 40000);
-    kit_pump(h, given, KIT_LARGE);
+    h2_kit_pump(h, given, KIT_LARGE);
     half_a_minute_at_limit(k, r, 10);
-    is_double(world_closed(&k->w, "slow_reader"), 0, "who took enough stays");
+    is_double(front_kit_closed(&k->front, "slow_reader"), 0, "who took enough stays");
     half_a_minute_at_limit(k, r, 10);
-    ok(kit_ended(k), "who took ten bytes makes room");
+    ok(h2_kit_ended(k), "who took ten bytes makes room");
     clock_real();
-    is_double(world_closed(&k->w, "slow_reader"), 1, "counted");
+    is_double(front_kit_closed(&k->front, "slow_reader"), 1, "counted");
     is_int(h->gone, 1, "the proxy is told");
-    ok(world_empty(&k->w), "over");
+    ok(front_kit_empty(&k->front), "over");
 }
 
-static const struct kit_story stories[] = {
+static const struct h2_kit_story stories[] = {
     {"client resets", test_client_resets},
     {"aborts", test_aborts},
     {"client leaves", test_client_leaves},
@@ -785,6 +786,6 @@ static const struct kit_story stories[] = {
 
 int main(int argc, char **argv)
 {
-    kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
+    h2_kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
     return tap_end();
 }

@@ -10,16 +10,16 @@
 
 enum { DEAR_FIELDS = 200 };
 
-static void flood(struct kit *k, const void *frame, size_t n, unsigned times)
+static void flood(struct front_h2_kit *k, const void *frame, size_t n, unsigned times)
 {
     for (unsigned i = 0; i < times && k->end == CLIENT_OPEN; i++) {
-        kit_raw(k, frame, n);
+        h2_kit_raw(k, frame, n);
         if (i % 200 == 0)
-            loop_run_once(k->w.loop, 0);
+            loop_run_once(k->front.loop, 0);
     }
 }
 
-static void test_cheap_floods(struct kit *k)
+static void test_cheap_floods(struct front_h2_kit *k)
 {
     static const struct {
         const char *name;
@@ -31,48 +31,48 @@ static void test_cheap_floods(struct kit *k)
         {"PRIORITY", {0, 0, 5, 2, 0, 0, 0, 0, 5, 0, 0, 0, 0, 1}, 14},
     };
     for (unsigned i = 0; i < ROWS(rows); i++) {
-        kit_connect(k, true, false);
-        kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+        h2_kit_connect(k, true, false);
+        h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
         flood(k, rows[i].frame, rows[i].n, 20000);
-        ok(kit_ended(k), "a flood of %s ends the connection", rows[i].name);
-        kit_disconnect(k);
-        ok(world_empty(&k->w), "over");
-        is_double(world_closed(&k->w, "flood"), i + 1, "counted");
+        ok(h2_kit_ended(k), "a flood of %s ends the connection", rows[i].name);
+        h2_kit_disconnect(k);
+        ok(front_kit_empty(&k->front), "over");
+        is_double(front_kit_closed(&k->front, "flood"), i + 1, "counted");
     }
 }
 
-static void test_empty_data(struct kit *k)
+static void test_empty_data(struct front_h2_kit *k)
 {
     static const unsigned char empty[] = {0, 0, 0, 0, 0, 0, 0, 0, 1};
 
     k->pause_all = true;
-    kit_connect(k, false, false);
-    kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
-    kit_held(k, 1);
-    kit_settle(k);
+    h2_kit_connect(k, false, false);
+    h2_kit_ask(k, "POST", "/x", "h", NULL, KIT_LARGE);
+    h2_kit_held(k, 1);
+    h2_kit_settle(k);
     flood(k, empty, sizeof(empty), 20000);
-    ok(kit_ended(k), "a flood of empty DATA ends the connection");
+    ok(h2_kit_ended(k), "a flood of empty DATA ends the connection");
     is_int((int)k->goaway_code, NGHTTP2_ENHANCE_YOUR_CALM, "which is told why");
     is_int(k->held[0].gone, 1, "and so is the proxy");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "flood"), 1, "counted");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "flood"), 1, "counted");
 }
 
-static void test_continuation(struct kit *k)
+static void test_continuation(struct front_h2_kit *k)
 {
     static const unsigned char begin[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x82};
     static const unsigned char more[] = {0, 0, 0, 9, 0, 0, 0, 0, 1};
 
-    kit_connect(k, false, false);
-    kit_raw(k, begin, sizeof(begin));
+    h2_kit_connect(k, false, false);
+    h2_kit_raw(k, begin, sizeof(begin));
     flood(k, more, sizeof(more), 20000);
-    ok(kit_ended(k), "a flood of CONTINUATION ends the connection");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "flood") + world_closed(&k->w, "bad_request"), 1, "counted");
+    ok(h2_kit_ended(k), "a flood of CONTINUATION ends the connection");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "flood") + front_kit_closed(&k->front, "bad_request"), 1, "counted");
 }
 
 /* Long heads come in several of them: what is read, and not small, is none. */
-static void test_honest_continuations(struct kit *k)
+static void test_honest_continuations(struct front_h2_kit *k)
 {
     enum { REQUESTS = 300, EACH = 4, VALUE = 1100 };
     static const unsigned char more[] = {0x00, 1, 'x', 0x7f, (VALUE - 127) % 128 | 128, (VALUE - 127) / 128};
@@ -82,196 +82,196 @@ static void test_honest_continuations(struct kit *k)
     unsigned n = sizeof(more) + VALUE;
 
     memset(value, 'v', sizeof(value));
-    kit_connect(k, true, false);
+    h2_kit_connect(k, true, false);
     clock_fake(clock_us(), clock_wall_us());
-    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
     for (unsigned i = 0; i < REQUESTS && k->end == CLIENT_OPEN; i++) {
         unsigned char next[9] = {0, (unsigned char)(n >> 8), (unsigned char)n, 9, 0};
 
         head[7] = next[7] = (unsigned char)((2 * i + 1) >> 8);
         head[8] = next[8] = (unsigned char)(2 * i + 1);
-        kit_raw(k, head, sizeof(head));
-        kit_raw(k, get, sizeof(get));
+        h2_kit_raw(k, head, sizeof(head));
+        h2_kit_raw(k, get, sizeof(get));
         for (unsigned at = 0; at < EACH; at++) {
             next[4] = at + 1 == EACH ? 4 : 0;
-            kit_raw(k, next, sizeof(next));
-            kit_raw(k, more, sizeof(more));
-            kit_raw(k, value, sizeof(value));
+            h2_kit_raw(k, next, sizeof(next));
+            h2_kit_raw(k, more, sizeof(more));
+            h2_kit_raw(k, value, sizeof(value));
         }
-        if (!kit_held(k, i + 1))
+        if (!h2_kit_held(k, i + 1))
             break;
-        kit_reply(&k->held[i], 200, "");
+        h2_kit_reply(&k->held[i], 200, "");
     }
     is_u64(k->n_held, REQUESTS, "long heads are read, one after the other");
     is_int(k->end, CLIENT_OPEN, "and are no flood");
     clock_real();
 }
 
-static void send_head(struct kit *k, unsigned id, bool ended)
+static void send_head(struct front_h2_kit *k, unsigned id, bool ended)
 {
     unsigned char head[15] = {0, 0, 6, 1, ended ? 5 : 4, 0, 0, 0, 0, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
 
     head[7] = (unsigned char)(id >> 8);
     head[8] = (unsigned char)id;
-    kit_raw(k, head, sizeof(head));
+    h2_kit_raw(k, head, sizeof(head));
     if (id % 64 == 1)
-        loop_run_once(k->w.loop, 0);
+        loop_run_once(k->front.loop, 0);
 }
 
 /* Who does not acknowledge SETTINGS opens as many streams as he likes: nghttp2 refuses them without a word to us. */
-static void test_refused_streams(struct kit *k)
+static void test_refused_streams(struct front_h2_kit *k)
 {
     enum { IN_GOOD_FAITH = 800, FLOOD = 5000 };
     unsigned id = 1;
 
-    kit_connect(k, true, false);
+    h2_kit_connect(k, true, false);
     clock_fake(clock_us(), clock_wall_us());
-    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
     for (unsigned i = 0; i < LIMIT_H2_STREAMS + IN_GOOD_FAITH; i++, id += 2)
         send_head(k, id, true);
-    kit_settle(k);
+    h2_kit_settle(k);
     is_u64(k->n_held, LIMIT_H2_STREAMS, "of what a client opens before it knows how much it may, so many are served");
     is_int(k->end, CLIENT_OPEN, "some too many are only refused");
     for (unsigned i = 0; i < FLOOD && k->end == CLIENT_OPEN; i++, id += 2)
         send_head(k, id, true);
-    ok(kit_ended(k), "a flood of them ends the connection");
+    ok(h2_kit_ended(k), "a flood of them ends the connection");
     clock_real();
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "flood"), 1, "counted");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "flood"), 1, "counted");
 }
 
 /* Of such a stream nghttp2 remembers nothing, and ignores what comes for it. */
-static void test_closed_streams(struct kit *k)
+static void test_closed_streams(struct front_h2_kit *k)
 {
     unsigned id = 1;
 
-    kit_connect(k, true, false);
-    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
     for (unsigned i = 0; i < 3 * LIMIT_H2_STREAMS; i++, id += 2) {
         send_head(k, id, true);
-        if (!kit_held(k, i + 1))
+        if (!h2_kit_held(k, i + 1))
             break;
-        kit_reply(&k->held[i], 200, "");
+        h2_kit_reply(&k->held[i], 200, "");
     }
     is_u64(k->n_held, 3 * LIMIT_H2_STREAMS, "many requests, one after the other");
     for (unsigned i = 0; i < 5000 && k->end == CLIENT_OPEN; i++)
         send_head(k, 1, true);
-    ok(kit_ended(k), "a flood of heads of streams that are over ends the connection");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "flood"), 1, "counted");
+    ok(h2_kit_ended(k), "a flood of heads of streams that are over ends the connection");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "flood"), 1, "counted");
 }
 
-static void rapid_reset(struct kit *k, uint32_t code)
+static void rapid_reset(struct front_h2_kit *k, uint32_t code)
 {
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     for (int i = 0; i < 300 && k->end == CLIENT_OPEN; i++) {
-        struct req *r = kit_get(k, "/x");
+        struct req *r = h2_kit_get(k, "/x");
 
         nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, code);
-        kit_flush(k);
+        h2_kit_flush(k);
         if (i % 50 == 0)
-            loop_run_once(k->w.loop, 0);
+            loop_run_once(k->front.loop, 0);
         if (k->n_req > KIT_REQUESTS - 10)
             break;
     }
-    ok(kit_ended(k), "rapid resets end the connection");
+    ok(h2_kit_ended(k), "rapid resets end the connection");
     is_int((int)k->goaway_code, NGHTTP2_ENHANCE_YOUR_CALM, "which is told why");
     ok(k->n_held <= LIMIT_H2_RESETS + 200, "the proxy saw %u of them", k->n_held);
     for (unsigned i = 0; i < k->n_held; i++)
         if (k->held[i].gone != 1)
             ok(false, "request %u was told %u times", i, k->held[i].gone);
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "flood"), 1, "counted");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "flood"), 1, "counted");
 }
 
-static void reset_one(struct kit *k)
+static void reset_one(struct front_h2_kit *k)
 {
     unsigned n = k->n_held;
-    struct req *r = kit_get(k, "/x");
+    struct req *r = h2_kit_get(k, "/x");
 
-    if (!kit_held(k, n + 1))
+    if (!h2_kit_held(k, n + 1))
         return;
     nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
-    kit_flush(k);
-    kit_told(k, &k->held[n], "gone");
+    h2_kit_flush(k);
+    h2_kit_told(k, &k->held[n], "gone");
 }
 
 /* As many as are allowed in one moment, and one more. */
-static void test_resets_allowed(struct kit *k)
+static void test_resets_allowed(struct front_h2_kit *k)
 {
     struct req *r;
 
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     clock_fake(clock_us(), clock_wall_us());
     for (unsigned i = 0; i < LIMIT_H2_RESETS; i++)
         reset_one(k);
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "%u resets: the connection goes on", (unsigned)LIMIT_H2_RESETS);
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "%u resets: the connection goes on", (unsigned)LIMIT_H2_RESETS);
     reset_one(k);
-    ok(kit_ended(k), "one more ends it");
+    ok(h2_kit_ended(k), "one more ends it");
     clock_real();
 }
 
 /* One client of it must not be able to end the requests of all others. */
-static void test_resets_of_a_peer(struct kit *k)
+static void test_resets_of_a_peer(struct front_h2_kit *k)
 {
     struct req *other;
 
     k->of_peer = true;
-    kit_connect(k, false, false);
-    other = kit_get(k, "/other");
-    ok(kit_held(k, 1), "a peer asks for somebody");
+    h2_kit_connect(k, false, false);
+    other = h2_kit_get(k, "/other");
+    ok(h2_kit_held(k, 1), "a peer asks for somebody");
     for (unsigned i = 1; i < LIMIT_CLIENT_RESETS + 50 && k->end == CLIENT_OPEN; i++) {
-        struct req *r = kit_get(k, "/x");
+        struct req *r = h2_kit_get(k, "/x");
 
-        if (!kit_held(k, i + 1))
+        if (!h2_kit_held(k, i + 1))
             break;
         nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
-        kit_flush(k);
-        kit_told(k, &k->held[i], "gone");
+        h2_kit_flush(k);
+        h2_kit_told(k, &k->held[i], "gone");
     }
     is_u64(k->n_held, LIMIT_CLIENT_RESETS + 50, "and passes on what others give up");
-    kit_reply(&k->held[0], 200, "");
-    ok(kit_closed(k, other) && other->status == 200, "which ends nobody else's request");
+    h2_kit_reply(&k->held[0], 200, "");
+    ok(h2_kit_closed(k, other) && other->status == 200, "which ends nobody else's request");
 }
 
-static struct req *ask_for(struct kit *k, const char *client)
+static struct req *ask_for(struct front_h2_kit *k, const char *client)
 {
     char field[64];
 
     snprintf(field, sizeof(field), "x-forwarded-for: %s\n", client);
-    return kit_ask(k, "GET", "/x", "h", field, 0);
+    return h2_kit_ask(k, "GET", "/x", "h", field, 0);
 }
 
 /* Of another proxy neither: it is the one client who is refused. */
-static void test_resets_behind_a_proxy(struct kit *k)
+static void test_resets_behind_a_proxy(struct front_h2_kit *k)
 {
     struct req *other, *refused;
 
     k->for_clients = true;
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     other = ask_for(k, "10.0.0.2");
-    ok(kit_held(k, 1), "a proxy asks for somebody");
+    ok(h2_kit_held(k, 1), "a proxy asks for somebody");
     for (unsigned i = 0; i < LIMIT_H2_RESETS + 1; i++) {
         struct req *r = ask_for(k, "10.0.0.1");
 
-        if (!kit_held(k, i + 2))
+        if (!h2_kit_held(k, i + 2))
             break;
         nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
-        kit_flush(k);
-        kit_told(k, &k->held[i + 1], "gone");
+        h2_kit_flush(k);
+        h2_kit_told(k, &k->held[i + 1], "gone");
     }
     refused = ask_for(k, "10.0.0.1");
-    ok(kit_closed(k, refused) && refused->status == 429, "who gives up too many gets no more for a while");
+    ok(h2_kit_closed(k, refused) && refused->status == 429, "who gives up too many gets no more for a while");
     (void)ask_for(k, "10.0.0.3");
-    ok(kit_held(k, LIMIT_H2_RESETS + 3), "the next one does");
-    kit_reply(&k->held[0], 200, "");
-    ok(kit_closed(k, other) && other->status == 200, "and nobody's connection ends");
-    is_double(world_closed(&k->w, "flood"), 0, "no flood");
+    ok(h2_kit_held(k, LIMIT_H2_RESETS + 3), "the next one does");
+    h2_kit_reply(&k->held[0], 200, "");
+    ok(h2_kit_closed(k, other) && other->status == 200, "and nobody's connection ends");
+    is_double(front_kit_closed(&k->front, "flood"), 0, "no flood");
 }
 
 /* So many heads from the nth on, of 800 KB each in 200 bytes; of: for which client of a proxy; NULL: its own. */
-static void send_dear_heads(struct kit *k, unsigned nth, unsigned n, const char *of)
+static void send_dear_heads(struct front_h2_kit *k, unsigned nth, unsigned n, const char *of)
 {
     struct buf b;
 
@@ -279,28 +279,28 @@ static void send_dear_heads(struct kit *k, unsigned nth, unsigned n, const char 
     if (nth == 0)
         buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
     for (unsigned i = 0; i < n; i++)
-        kit_append_dear_head(&b, nth + i, DEAR_FIELDS, of);
-    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+        h2_kit_append_dear_head(&b, nth + i, DEAR_FIELDS, of);
+    h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
     buf_free(&b);
 }
 
-static void connect_with_large_heads(struct kit *k)
+static void connect_with_large_heads(struct front_h2_kit *k)
 {
-    k->w.opts.max_head_bytes = 1 << 20;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, true, false);
+    k->front.opts.max_head_bytes = 1 << 20;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, true, false);
 }
 
 /* Nor to have them refused because of what it has kept here. */
-static void test_dear_heads_of_a_peer(struct kit *k)
+static void test_dear_heads_of_a_peer(struct front_h2_kit *k)
 {
     k->of_peer = true;
     connect_with_large_heads(k);
     send_dear_heads(k, 0, 20, NULL);
-    ok(kit_held(k, 20), "large heads of a peer's clients are not counted against each other");
+    ok(h2_kit_held(k, 20), "large heads of a peer's clients are not counted against each other");
 }
 
-static unsigned held_of(const struct kit *k, const char *client)
+static unsigned held_of(const struct front_h2_kit *k, const char *client)
 {
     unsigned n = 0;
 
@@ -316,7 +316,7 @@ static bool others_are_held(void *arg)
 }
 
 /* Of another proxy each client has what a connection of its own would have. */
-static void test_dear_heads_behind_a_proxy(struct kit *k)
+static void test_dear_heads_behind_a_proxy(struct front_h2_kit *k)
 {
     unsigned greedy;
 
@@ -324,54 +324,54 @@ static void test_dear_heads_behind_a_proxy(struct kit *k)
     connect_with_large_heads(k);
     send_dear_heads(k, 0, 20, "10.0.0.1");
     send_dear_heads(k, 20, 2, "10.0.0.2");
-    ok(kit_until(k, others_are_held, k), "one client's large heads refuse nobody else's on a proxy's connection");
+    ok(h2_kit_until(k, others_are_held, k), "one client's large heads refuse nobody else's on a proxy's connection");
     greedy = held_of(k, "10.0.0.1");
     ok(greedy > 1 && greedy * DEAR_FIELDS * KIT_DEAR_VALUE <= LIMIT_CONNECTION_HEADS, "%u of his are kept", greedy);
-    kit_reply(&k->held[0], 200, "");
+    h2_kit_reply(&k->held[0], 200, "");
     send_dear_heads(k, 22, 1, "10.0.0.1");
-    ok(kit_held(k, greedy + 3), "when one has ended there is room for another");
+    ok(h2_kit_held(k, greedy + 3), "when one has ended there is room for another");
 }
 
-static void test_rapid_reset(struct kit *k)
+static void test_rapid_reset(struct front_h2_kit *k)
 {
     rapid_reset(k, NGHTTP2_CANCEL);
 }
 
 /* What a client calls it makes no difference. */
-static void test_rapid_reset_no_error(struct kit *k)
+static void test_rapid_reset_no_error(struct front_h2_kit *k)
 {
     rapid_reset(k, NGHTTP2_NO_ERROR);
 }
 
-static void test_rapid_reset_own_code(struct kit *k)
+static void test_rapid_reset_own_code(struct front_h2_kit *k)
 {
     rapid_reset(k, 0xfeedbeef);
 }
 
 /* Given up when the answer has begun: the server behind us has worked for it all the same. */
-static void test_resets_of_answers(struct kit *k)
+static void test_resets_of_answers(struct front_h2_kit *k)
 {
     unsigned n;
 
-    kit_connect(k, false, true);
+    h2_kit_connect(k, false, true);
     for (n = 0; n < 2 * LIMIT_H2_RESETS && k->end == CLIENT_OPEN; n++) {
-        struct req *r = kit_get(k, "/x");
+        struct req *r = h2_kit_get(k, "/x");
         struct held *h = &k->held[n];
 
-        if (!kit_held(k, n + 1))
+        if (!h2_kit_held(k, n + 1))
             break;
-        exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-        kit_status(k, r);
+        exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+        h2_kit_status(k, r);
         nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
-        kit_flush(k);
-        kit_told(k, h, "gone");
+        h2_kit_flush(k);
+        h2_kit_told(k, h, "gone");
     }
-    ok(kit_ended(k), "answers that are given up one after the other end the connection (after %u)", n);
-    is_double(world_closed(&k->w, "flood"), 1, "counted");
+    ok(h2_kit_ended(k), "answers that are given up one after the other end the connection (after %u)", n);
+    is_double(front_kit_closed(&k->front, "flood"), 1, "counted");
 }
 
 /* Many connections of one address, each of which keeps to what one may do. */
-static void test_resets_of_an_address(struct kit *k)
+static void test_resets_of_an_address(struct front_h2_kit *k)
 {
     enum { EACH = LIMIT_H2_RESETS / 2, CONNECTIONS = LIMIT_CLIENT_RESETS / EACH + 4 };
     static const unsigned char request[15] = {0, 0, 6, 1, 5, 0, 0, 0, 0, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
@@ -389,55 +389,55 @@ static void test_resets_of_an_address(struct kit *k)
         buf_append(&b, slice_of((const char *)reset, sizeof(reset)));
     }
     for (unsigned i = 0; i < CONNECTIONS; i++) {
-        kit_connect(k, true, false);
+        h2_kit_connect(k, true, false);
         s[i] = k->s;
     }
     for (unsigned i = 0; i < CONNECTIONS; i++) {
         k->s = s[i];
         k->end = CLIENT_OPEN;
-        kit_raw(k, buf_slice(&b).p, buf_len(&b));
+        h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
     }
     buf_free(&b);
-    kit_settle(k);
-    ok(world_closed(&k->w, "flood") > 0, "resets of many connections of one address are a flood (%.0f)",
-       world_closed(&k->w, "flood"));
-    ok(front_connections(k->w.front) > 0, "those before are not ended");
+    h2_kit_settle(k);
+    ok(front_kit_closed(&k->front, "flood") > 0, "resets of many connections of one address are a flood (%.0f)",
+       front_kit_closed(&k->front, "flood"));
+    ok(front_connections(k->front.front) > 0, "those before are not ended");
     for (unsigned i = 0; i < CONNECTIONS; i++)
         stream_close(s[i], STREAM_CLOSE_ABORT);
     k->s = NULL;
 }
 
-static void test_provoked_resets(struct kit *k)
+static void test_provoked_resets(struct front_h2_kit *k)
 {
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     for (int i = 0; i < 300 && k->end == CLIENT_OPEN; i++) {
-        kit_ask(k, "GET", "/x", "h", "connection: close\n", 0);
-        loop_run_once(k->w.loop, 0);
+        h2_kit_ask(k, "GET", "/x", "h", "connection: close\n", 0);
+        loop_run_once(k->front.loop, 0);
     }
-    ok(kit_ended(k), "so do requests that are malformed on purpose");
+    ok(h2_kit_ended(k), "so do requests that are malformed on purpose");
     is_int((int)k->goaway_code, NGHTTP2_ENHANCE_YOUR_CALM, "told why");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "flood"), 1, "counted");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "flood"), 1, "counted");
 }
 
-static void test_dear_heads(struct kit *k)
+static void test_dear_heads(struct front_h2_kit *k)
 {
     enum { HEADS = 8 };
     double before = 0, most = 0;
     struct buf b;
 
-    kit_connect(k, true, false);
+    h2_kit_connect(k, true, false);
     buf_init(&b, 1 << 20);
     buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
     for (unsigned i = 0; i < HEADS; i++)
-        kit_append_dear_head(&b, i, KIT_DEAR_BYTES - 5000, NULL);
-    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+        h2_kit_append_dear_head(&b, i, KIT_DEAR_BYTES - 5000, NULL);
+    h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
     buf_free(&b);
     for (int turn = 0; turn < 10000 && before < HEADS; turn++) {
         double now;
 
-        loop_run_once(k->w.loop, 20);
-        now = world_metric(&k->w, "mvproxy_front_refusals_total", "431");
+        loop_run_once(k->front.loop, 20);
+        now = front_kit_metric(&k->front, "mvproxy_front_refusals_total", "431");
         most = now - before > most ? now - before : most;
         before = now;
     }
@@ -447,46 +447,46 @@ static void test_dear_heads(struct kit *k)
 
 static bool all_judged(void *arg)
 {
-    struct kit *k = arg;
+    struct front_h2_kit *k = arg;
 
-    return k->n_held + world_metric(&k->w, "mvproxy_front_refusals_total", "429") >= 50;
+    return k->n_held + front_kit_metric(&k->front, "mvproxy_front_refusals_total", "429") >= 50;
 }
 
 /* What a connection may have us keep is bounded. */
-static void test_many_dear_heads(struct kit *k)
+static void test_many_dear_heads(struct front_h2_kit *k)
 {
     static const unsigned char reset[] = {0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8};
     unsigned held;
 
     connect_with_large_heads(k);
     send_dear_heads(k, 0, 50, NULL);
-    ok(kit_until(k, all_judged, k), "many large heads at once");
+    ok(h2_kit_until(k, all_judged, k), "many large heads at once");
     held = k->n_held;
     ok(held > 1 && held * DEAR_FIELDS * KIT_DEAR_VALUE <= LIMIT_CONNECTION_HEADS, "%u are kept, the rest is refused",
        held);
-    kit_raw(k, reset, sizeof(reset));
-    kit_told(k, &k->held[0], "gone");
+    h2_kit_raw(k, reset, sizeof(reset));
+    h2_kit_told(k, &k->held[0], "gone");
     send_dear_heads(k, 50, 1, NULL);
-    ok(kit_held(k, held + 1), "when one has ended there is room for another");
+    ok(h2_kit_held(k, held + 1), "when one has ended there is room for another");
 }
 
 /* Each is decoded in pieces, and others are served between them. */
-static void test_dear_heads_in_turns(struct kit *k)
+static void test_dear_heads_in_turns(struct front_h2_kit *k)
 {
     enum { HEADS = 4, LEAST_TURNS = HEADS * DEAR_FIELDS * KIT_DEAR_VALUE / (256 << 10) };
     static const unsigned char ask[] = {0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x87, 0x84, 1, 1, 'h'};
-    static struct client other;
+    static struct front_client other;
     unsigned turns = 0, when_other = 0;
 
     connect_with_large_heads(k);
-    client_open(&k->w, &other);
+    client_open(&k->front, &other);
     client_send_bytes(&other, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
-    kit_settle(k);
+    h2_kit_settle(k);
     send_dear_heads(k, 0, HEADS, NULL);
     for (; k->n_held < HEADS + 1 && turns < 10000; turns++) {
         unsigned before = k->n_held;
 
-        loop_run_once(k->w.loop, 20);
+        loop_run_once(k->front.loop, 20);
         if (turns == 1)
             client_send_bytes(&other, slice_of((const char *)ask, sizeof(ask)));
         for (unsigned i = before; i < k->n_held && when_other == 0; i++)
@@ -499,13 +499,13 @@ static void test_dear_heads_in_turns(struct kit *k)
 }
 
 /* A hundred heads in one piece of input, each of which has us do something: they are not begun all at once. */
-static void test_dear_requests_in_turns(struct kit *k)
+static void test_dear_requests_in_turns(struct front_h2_kit *k)
 {
     enum { TAKES_US = 300, MOST = 8 }; /* 1 ms of input, and as much again among those that give much to do */
     unsigned most = 0;
     struct buf b;
 
-    kit_connect(k, true, false);
+    h2_kit_connect(k, true, false);
     buf_init(&b, 1 << 20);
     buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
     for (unsigned i = 0; i < LIMIT_H2_STREAMS; i++) {
@@ -515,12 +515,12 @@ static void test_dear_requests_in_turns(struct kit *k)
     }
     clock_fake(clock_us(), clock_wall_us());
     k->takes_us = TAKES_US;
-    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
     buf_free(&b);
     for (unsigned turn = 0; turn < 10000 && k->n_held < LIMIT_H2_STREAMS; turn++) {
         unsigned before = k->n_held;
 
-        loop_run_once(k->w.loop, 20);
+        loop_run_once(k->front.loop, 20);
         most = k->n_held - before > most ? k->n_held - before : most;
     }
     is_u64(k->n_held, LIMIT_H2_STREAMS, "all requests of a piece of input are begun");
@@ -530,7 +530,7 @@ static void test_dear_requests_in_turns(struct kit *k)
 }
 
 /* Wherever nghttp2 has to stop inside of one, at its last field as well. */
-static void test_dear_heads_of_all_lengths(struct kit *k)
+static void test_dear_heads_of_all_lengths(struct front_h2_kit *k)
 {
     unsigned n = 0;
 
@@ -541,25 +541,25 @@ static void test_dear_heads_of_all_lengths(struct kit *k)
         buf_init(&b, 1 << 20);
         if (n == 0)
             buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
-        kit_append_dear_head(&b, n, fields, NULL);
-        kit_raw(k, buf_slice(&b).p, buf_len(&b));
+        h2_kit_append_dear_head(&b, n, fields, NULL);
+        h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
         buf_free(&b);
-        if (!kit_held(k, n + 1))
+        if (!h2_kit_held(k, n + 1))
             break;
         if (exchange_request(k->held[n].x)->n_fields != fields + 1 + (n == 0))
             diag("%u fields: %zu came", fields, exchange_request(k->held[n].x)->n_fields);
-        kit_reply(&k->held[n], 200, "");
+        h2_kit_reply(&k->held[n], 200, "");
     }
     is_u64(n, 72 - 28, "heads of all lengths come in whole, one after the other");
 }
 
-static void test_stream_limit(struct kit *k)
+static void test_stream_limit(struct front_h2_kit *k)
 {
     struct req *r[150];
     unsigned refused = 0;
 
-    kit_connect(k, false, false);
-    kit_settle(k);
+    h2_kit_connect(k, false, false);
+    h2_kit_settle(k);
     is_u64(nghttp2_session_get_remote_settings(k->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS), LIMIT_H2_STREAMS,
            "the number of streams is announced");
     is_u64(nghttp2_session_get_remote_settings(k->session, NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE),
@@ -567,19 +567,19 @@ static void test_stream_limit(struct kit *k)
     is_u64(nghttp2_session_get_remote_settings(k->session, NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE), 16 << 10,
            "and the size of heads");
     for (int i = 0; i < 150; i++)
-        r[i] = kit_get(k, "/x");
-    ok(kit_held(k, 100), "more wait at the client");
+        r[i] = h2_kit_get(k, "/x");
+    ok(h2_kit_held(k, 100), "more wait at the client");
     for (int i = 0; i < 150; i++) {
-        kit_held(k, (unsigned)(i < 50 ? 100 + i : 150));
-        kit_reply(&k->held[i], 200, "");
-        kit_closed(k, r[i]);
+        h2_kit_held(k, (unsigned)(i < 50 ? 100 + i : 150));
+        h2_kit_reply(&k->held[i], 200, "");
+        h2_kit_closed(k, r[i]);
     }
     for (int i = 0; i < 150; i++)
         refused += r[i]->status != 200;
     is_int(refused, 0, "and are served in their turn");
 }
 
-static const struct kit_story stories[] = {
+static const struct h2_kit_story stories[] = {
     {"cheap floods", test_cheap_floods},
     {"empty DATA", test_empty_data},
     {"continuation", test_continuation},
@@ -607,6 +607,6 @@ static const struct kit_story stories[] = {
 
 int main(int argc, char **argv)
 {
-    kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
+    h2_kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
     return tap_end();
 }

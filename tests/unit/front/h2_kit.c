@@ -22,7 +22,7 @@ static void add_up(unsigned *sum, const char *p, size_t n)
         *sum = *sum * 31 + (unsigned char)p[i];
 }
 
-unsigned kit_sum(uint64_t n)
+unsigned h2_kit_sum(uint64_t n)
 {
     unsigned sum = 0;
 
@@ -31,7 +31,7 @@ unsigned kit_sum(uint64_t n)
     return sum;
 }
 
-const char *kit_text(struct buf *b)
+const char *h2_kit_text(struct buf *b)
 {
     static char text[TEXT_BYTES + 1];
     struct slice s = buf_slice(b);
@@ -42,9 +42,9 @@ const char *kit_text(struct buf *b)
     return text;
 }
 
-bool kit_has(struct buf *b, const char *text)
+bool h2_kit_has(struct buf *b, const char *text)
 {
-    return strstr(kit_text(b), text) != NULL;
+    return strstr(h2_kit_text(b), text) != NULL;
 }
 
 /* ---- the proxy's part ---- */
@@ -62,7 +62,7 @@ static struct http_head *try_head(struct exchange *x, unsigned status, const cha
     return h;
 }
 
-struct http_head *kit_head(struct held *h, unsigned status, const char *name, const char *value)
+struct http_head *h2_kit_head(struct held *h, unsigned status, const char *name, const char *value)
 {
     struct http_head *head = try_head(h->x, status, name, value);
 
@@ -81,7 +81,7 @@ static void reply(struct exchange *x, unsigned status, const char *body)
         exchange_reply(x, h, slice_str(body));
 }
 
-void kit_reply(struct held *h, unsigned status, const char *body)
+void h2_kit_reply(struct held *h, unsigned status, const char *body)
 {
     struct exchange *x = h->x;
 
@@ -89,7 +89,7 @@ void kit_reply(struct held *h, unsigned status, const char *body)
     reply(x, status, body);
 }
 
-uint64_t kit_pump(struct held *h, uint64_t given, uint64_t total)
+uint64_t h2_kit_pump(struct held *h, uint64_t given, uint64_t total)
 {
     char piece[PIECE];
 
@@ -125,7 +125,7 @@ static void on_body_end(void *arg, const struct http_head *trailers)
         buf_printf(&h->told, "%.*s=%.*s ", (int)trailers->fields[i].name.n, trailers->fields[i].name.p,
                    (int)trailers->fields[i].value.n, trailers->fields[i].value.p);
     if (slice_eq(exchange_request(h->x)->target, SLICE_LIT("/whole")))
-        kit_reply(h, 200, "sync");
+        h2_kit_reply(h, 200, "sync");
 }
 
 static void on_writable(void *arg)
@@ -148,7 +148,7 @@ static const struct exchange_sink sink = {on_body, on_body_end, on_writable, on_
 
 static void on_request(struct exchange *x, void *arg)
 {
-    struct kit *k = arg;
+    struct front_h2_kit *k = arg;
     struct held *h;
 
     if (k->takes_us > 0)
@@ -181,7 +181,7 @@ static void on_request(struct exchange *x, void *arg)
 
 /* ---- the client ---- */
 
-static struct req *req_of(struct kit *k, int32_t id)
+static struct req *req_of(struct front_h2_kit *k, int32_t id)
 {
     for (unsigned i = 0; i < k->n_req; i++)
         if (k->req[i].id == id)
@@ -215,7 +215,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *arg)
 {
-    struct kit *k = arg;
+    struct front_h2_kit *k = arg;
     struct req *r = req_of(k, frame->hd.stream_id);
 
     (void)session;
@@ -235,7 +235,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 
 static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t n, void *arg)
 {
-    struct kit *k = arg;
+    struct front_h2_kit *k = arg;
     struct req *r = req_of(k, id);
 
     (void)session;
@@ -267,7 +267,7 @@ static ssize_t read_upload(nghttp2_session *session, int32_t id, uint8_t *buf, s
     size_t n = r->upload - r->sent < length ? (size_t)(r->upload - r->sent) : length;
     nghttp2_nv nv = {(uint8_t *)(uintptr_t) "x-sum", (uint8_t *)(uintptr_t) "abc", 5, 3, 0};
 
-    if (((struct kit *)arg)->hold_bodies)
+    if (((struct front_h2_kit *)arg)->hold_bodies)
         return NGHTTP2_ERR_DEFERRED;
     for (size_t i = 0; i < n; i++)
         buf[i] = byte_at(r->sent + i);
@@ -282,7 +282,7 @@ static ssize_t read_upload(nghttp2_session *session, int32_t id, uint8_t *buf, s
     return (ssize_t)n;
 }
 
-void kit_raw(struct kit *k, const void *bytes, size_t n)
+void h2_kit_raw(struct front_h2_kit *k, const void *bytes, size_t n)
 {
     if (k->end != CLIENT_OPEN)
         return;
@@ -293,23 +293,23 @@ void kit_raw(struct kit *k, const void *bytes, size_t n)
             k->end = CLIENT_BROKEN;
         at += piece;
         if (k->trickle)
-            loop_run_once(k->w.loop, 0);
+            loop_run_once(k->front.loop, 0);
     }
 }
 
-void kit_flush(struct kit *k)
+void h2_kit_flush(struct front_h2_kit *k)
 {
     const uint8_t *p;
     ssize_t n;
 
     while (k->session != NULL && !k->hold_output && k->end == CLIENT_OPEN && !stream_congested(k->s) &&
            (n = nghttp2_session_mem_send(k->session, &p)) > 0)
-        kit_raw(k, p, (size_t)n);
+        h2_kit_raw(k, p, (size_t)n);
 }
 
 static void on_event(struct stream *s, enum stream_event ev, void *arg)
 {
-    struct kit *k = arg;
+    struct front_h2_kit *k = arg;
     struct slice in;
 
     switch (ev) {
@@ -334,10 +334,10 @@ static void on_event(struct stream *s, enum stream_event ev, void *arg)
         break;
     }
     if (!k->trickle)
-        kit_flush(k);
+        h2_kit_flush(k);
 }
 
-static nghttp2_session *make_session(struct kit *k, bool manual)
+static nghttp2_session *make_session(struct front_h2_kit *k, bool manual)
 {
     nghttp2_session_callbacks *cb;
     nghttp2_option *option;
@@ -360,32 +360,32 @@ static nghttp2_session *make_session(struct kit *k, bool manual)
 
 static bool is_open(void *arg)
 {
-    struct kit *k = arg;
+    struct front_h2_kit *k = arg;
 
     return k->opened || k->end != CLIENT_OPEN;
 }
 
-void kit_connect(struct kit *k, bool raw, bool manual)
+void h2_kit_connect(struct front_h2_kit *k, bool raw, bool manual)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)front_port(k->w.front)),
+                               .sin_port = htons((uint16_t)front_port(k->front.front)),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct stream_opts o = {.fn = on_event, .arg = k, .tls = k->w.client_tls};
+    struct stream_opts o = {.fn = on_event, .arg = k, .tls = k->front.client_tls};
 
     k->opened = false;
     k->end = CLIENT_OPEN;
     k->goaways = k->pings = k->settings = 0;
     k->received = 0;
-    k->s = stream_connect(k->w.loop, (struct sockaddr *)&addr, sizeof(addr), &o);
-    if (k->s == NULL || !world_until(&k->w, is_open, k) || k->end != CLIENT_OPEN)
+    k->s = stream_connect(k->front.loop, (struct sockaddr *)&addr, sizeof(addr), &o);
+    if (k->s == NULL || !front_kit_until(&k->front, is_open, k) || k->end != CLIENT_OPEN)
         tap_bail("client cannot connect");
     if (strcmp(stream_alpn(k->s), "h2") != 0)
         tap_bail("no h2: %s", stream_alpn(k->s));
     k->session = raw ? NULL : make_session(k, manual);
-    kit_flush(k);
+    h2_kit_flush(k);
 }
 
-void kit_disconnect(struct kit *k)
+void h2_kit_disconnect(struct front_h2_kit *k)
 {
     if (k->s != NULL)
         stream_close(k->s, STREAM_CLOSE_NOW);
@@ -407,8 +407,8 @@ static nghttp2_nv nv_of(struct slice n, struct slice v)
                         NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
 }
 
-struct req *kit_ask(struct kit *k, const char *method, const char *path, const char *authority, const char *fields,
-                    uint64_t upload)
+struct req *h2_kit_ask(struct front_h2_kit *k, const char *method, const char *path, const char *authority,
+                       const char *fields, uint64_t upload)
 {
     static nghttp2_nv nva[LIMIT_HOP_FIELDS + 8];
     size_t n = 0;
@@ -439,19 +439,19 @@ struct req *kit_ask(struct kit *k, const char *method, const char *path, const c
     r->id = nghttp2_submit_request(k->session, NULL, nva, n, upload > 0 ? &provider : NULL, r);
     if (r->id < 0)
         tap_bail("cannot ask: %s", nghttp2_strerror(r->id));
-    kit_flush(k);
+    h2_kit_flush(k);
     return r;
 }
 
-struct req *kit_get(struct kit *k, const char *path)
+struct req *h2_kit_get(struct front_h2_kit *k, const char *path)
 {
-    return kit_ask(k, "GET", path, "h", NULL, 0);
+    return h2_kit_ask(k, "GET", path, "h", NULL, 0);
 }
 
 /* ---- waiting ---- */
 
 struct goal {
-    struct kit *k;
+    struct front_h2_kit *k;
     struct req *r;
     struct held *h;
     const char *text;
@@ -465,11 +465,11 @@ static bool held_reached(void *arg)
     return g->k->n_held >= g->n || g->k->end != CLIENT_OPEN;
 }
 
-bool kit_held(struct kit *k, unsigned n)
+bool h2_kit_held(struct front_h2_kit *k, unsigned n)
 {
     struct goal g = {.k = k, .n = n};
 
-    return world_until(&k->w, held_reached, &g) && k->n_held == n;
+    return front_kit_until(&k->front, held_reached, &g) && k->n_held == n;
 }
 
 static bool req_closed(void *arg)
@@ -479,11 +479,11 @@ static bool req_closed(void *arg)
     return g->r->closed || g->k->end != CLIENT_OPEN;
 }
 
-bool kit_closed(struct kit *k, struct req *r)
+bool h2_kit_closed(struct front_h2_kit *k, struct req *r)
 {
     struct goal g = {.k = k, .r = r};
 
-    return world_until(&k->w, req_closed, &g) && r->closed;
+    return front_kit_until(&k->front, req_closed, &g) && r->closed;
 }
 
 static bool has_status(void *arg)
@@ -493,98 +493,98 @@ static bool has_status(void *arg)
     return g->r->status != 0 || g->k->end != CLIENT_OPEN;
 }
 
-bool kit_status(struct kit *k, struct req *r)
+bool h2_kit_status(struct front_h2_kit *k, struct req *r)
 {
     struct goal g = {.k = k, .r = r};
 
-    return world_until(&k->w, has_status, &g) && r->status != 0;
+    return front_kit_until(&k->front, has_status, &g) && r->status != 0;
 }
 
 static bool was_told(void *arg)
 {
     struct goal *g = arg;
 
-    return strstr(kit_text(&g->h->told), g->text) != NULL;
+    return strstr(h2_kit_text(&g->h->told), g->text) != NULL;
 }
 
-bool kit_told(struct kit *k, struct held *h, const char *text)
+bool h2_kit_told(struct front_h2_kit *k, struct held *h, const char *text)
 {
     struct goal g = {.k = k, .h = h, .text = text};
 
-    return world_until(&k->w, was_told, &g);
+    return front_kit_until(&k->front, was_told, &g);
 }
 
 static bool has_ended(void *arg)
 {
-    struct kit *k = arg;
+    struct front_h2_kit *k = arg;
 
     return k->end != CLIENT_OPEN;
 }
 
-bool kit_ended(struct kit *k)
+bool h2_kit_ended(struct front_h2_kit *k)
 {
-    return world_until(&k->w, has_ended, k);
+    return front_kit_until(&k->front, has_ended, k);
 }
 
-bool kit_until(struct kit *k, bool (*done)(void *arg), void *arg)
+bool h2_kit_until(struct front_h2_kit *k, bool (*done)(void *arg), void *arg)
 {
-    return world_until(&k->w, done, arg);
+    return front_kit_until(&k->front, done, arg);
 }
 
-void kit_settle(struct kit *k)
+void h2_kit_settle(struct front_h2_kit *k)
 {
-    world_settle(&k->w);
+    front_kit_settle(&k->front);
 }
 
-void kit_later(struct kit *k, uint64_t ms)
+void h2_kit_later(struct front_h2_kit *k, uint64_t ms)
 {
     clock_fake(clock_us() + ms * 1000, clock_wall_us());
     for (int i = 0; i < 10; i++)
-        loop_run_once(k->w.loop, 10);
+        loop_run_once(k->front.loop, 10);
 }
 
 /* ---- life ---- */
 
-void kit_init(struct kit *k)
+void h2_kit_init(struct front_h2_kit *k)
 {
     memset(k, 0, sizeof(*k));
-    world_init_http2(&k->w);
-    k->w.opts.on_request = on_request;
-    k->w.opts.arg = k;
+    front_kit_init_http2(&k->front);
+    k->front.opts.on_request = on_request;
+    k->front.opts.arg = k;
 }
 
-void kit_start(struct kit *k)
+void h2_kit_start(struct front_h2_kit *k)
 {
-    world_start(&k->w);
+    front_kit_start(&k->front);
 }
 
-void kit_end(struct kit *k)
+void h2_kit_end(struct front_h2_kit *k)
 {
     if (k->s != NULL)
-        kit_disconnect(k);
-    if (k->w.front != NULL)
-        world_empty(&k->w);
-    world_end(&k->w);
+        h2_kit_disconnect(k);
+    if (k->front.front != NULL)
+        front_kit_empty(&k->front);
+    front_kit_end(&k->front);
     for (unsigned i = 0; i < k->n_held; i++)
         buf_free(&k->held[i].told);
 }
 
-void kit_run(const struct kit_story *stories, size_t n, const char *only)
+void h2_kit_run(const struct h2_kit_story *stories, size_t n, const char *only)
 {
-    static struct kit k;
+    static struct front_h2_kit k;
 
     for (size_t i = 0; i < n; i++) {
         if (only != NULL && strcmp(only, stories[i].name) != 0)
             continue;
         diag("%s", stories[i].name);
-        kit_init(&k);
-        kit_start(&k);
+        h2_kit_init(&k);
+        h2_kit_start(&k);
         stories[i].run(&k);
-        kit_end(&k);
+        h2_kit_end(&k);
     }
 }
 
-void kit_append_dear_head(struct buf *b, unsigned nth, size_t bytes, const char *of)
+void h2_kit_append_dear_head(struct buf *b, unsigned nth, size_t bytes, const char *of)
 {
     static const unsigned char request[] = {0x82, 0x87, 0x84, 0x01, 1, 'h'};
     static const unsigned char field[] = {

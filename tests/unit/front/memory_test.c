@@ -21,61 +21,62 @@ static void raw_heads(struct buf *b, unsigned n)
     buf_init(b, 1 << 20);
     buf_append(b, slice_of(SETTINGS_WINDOW_0, sizeof(SETTINGS_WINDOW_0) - 1));
     for (unsigned i = 0; i < n; i++)
-        kit_append_dear_head(b, i, FIELDS, NULL);
+        h2_kit_append_dear_head(b, i, FIELDS, NULL);
 }
 
-static void configure(struct kit *k, size_t max_memory)
+static void configure(struct front_h2_kit *k, size_t max_memory)
 {
-    k->w.opts.max_head_bytes = 1 << 20;
-    k->w.opts.max_memory = max_memory;
-    front_update(k->w.front, &k->w.opts);
+    k->front.opts.max_head_bytes = 1 << 20;
+    k->front.opts.max_memory = max_memory;
+    front_update(k->front.front, &k->front.opts);
 }
 
 static bool all_held(void *arg)
 {
-    struct kit *k = arg;
+    struct front_h2_kit *k = arg;
 
     return k->n_held >= 4;
 }
 
 /* 80 of these connections held 347 MB with 400 KB sent. */
-static void test_answered_heads(struct kit *k)
+static void test_answered_heads(struct front_h2_kit *k)
 {
     struct buf b;
 
     configure(k, 0);
-    kit_connect(k, true, false);
-    ok(front_memory(k->w.front) >= 12 << 10, "a connection is charged with what its TLS holds, roughly");
+    h2_kit_connect(k, true, false);
+    ok(front_memory(k->front.front) >= 12 << 10, "a connection is charged with what its TLS holds, roughly");
     raw_heads(&b, 4);
-    kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
     buf_free(&b);
-    ok(kit_until(k, all_held, k), "four heads");
-    ok(front_memory(k->w.front) >= 4 * HEAD, "are held while they are needed (%zu bytes)", front_memory(k->w.front));
-    metrics_collect(k->w.metrics);
-    is_double(world_metric(&k->w, "mvproxy_client_memory_bytes", NULL), (double)front_memory(k->w.front),
+    ok(h2_kit_until(k, all_held, k), "four heads");
+    ok(front_memory(k->front.front) >= 4 * HEAD, "are held while they are needed (%zu bytes)",
+       front_memory(k->front.front));
+    metrics_collect(k->front.metrics);
+    is_double(front_kit_metric(&k->front, "mvproxy_client_memory_bytes", NULL), (double)front_memory(k->front.front),
               "and told of");
-    kit_reply(&k->held[0], 403, "no");
-    exchange_respond(k->held[1].x, kit_head(&k->held[1], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    h2_kit_reply(&k->held[0], 403, "no");
+    exchange_respond(k->held[1].x, h2_kit_head(&k->held[1], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     exchange_forget_request(k->held[1].x);
     is_null(exchange_request(k->held[1].x)->fields, "nothing points to fields that are gone");
     is_u64(exchange_request(k->held[1].x)->target.n, 1, "method and target stay");
     exchange_abort(k->held[2].x, "test");
     k->held[2].x = NULL;
-    kit_settle(k);
-    ok(front_memory(k->w.front) < HEAD + (256 << 10), "what was answered, forgotten or given up is not (%zu bytes)",
-       front_memory(k->w.front));
-    kit_raw(k, (const unsigned char[]){0, 0, 4, 3, 0, 0, 0, 0, 7, 0, 0, 0, 8}, 13);
-    ok(kit_told(k, &k->held[3], "gone"), "the last one is reset");
-    kit_settle(k);
-    ok(front_memory(k->w.front) < 256 << 10, "and gone (%zu bytes)", front_memory(k->w.front));
-    kit_disconnect(k);
-    ok(world_empty(&k->w), "and the connection");
-    kit_settle(k);
-    is_u64(front_memory(k->w.front), 0, "nothing is left");
+    h2_kit_settle(k);
+    ok(front_memory(k->front.front) < HEAD + (256 << 10), "what was answered, forgotten or given up is not (%zu bytes)",
+       front_memory(k->front.front));
+    h2_kit_raw(k, (const unsigned char[]){0, 0, 4, 3, 0, 0, 0, 0, 7, 0, 0, 0, 8}, 13);
+    ok(h2_kit_told(k, &k->held[3], "gone"), "the last one is reset");
+    h2_kit_settle(k);
+    ok(front_memory(k->front.front) < 256 << 10, "and gone (%zu bytes)", front_memory(k->front.front));
+    h2_kit_disconnect(k);
+    ok(front_kit_empty(&k->front), "and the connection");
+    h2_kit_settle(k);
+    is_u64(front_memory(k->front.front), 0, "nothing is left");
 }
 
 struct pressure {
-    struct kit *k;
+    struct front_h2_kit *k;
     size_t limit, most;
     double refused;
 };
@@ -84,14 +85,14 @@ struct pressure {
 static bool under_pressure(void *arg)
 {
     struct pressure *p = arg;
-    size_t now = front_memory(p->k->w.front);
+    size_t now = front_memory(p->k->front.front);
 
     p->most = now > p->most ? now : p->most;
-    p->refused = world_metric(&p->k->w, "mvproxy_front_refusals_total", "429");
-    return p->refused > 0 && world_closed(&p->k->w, "memory") > 0;
+    p->refused = front_kit_metric(&p->k->front, "mvproxy_front_refusals_total", "429");
+    return p->refused > 0 && front_kit_closed(&p->k->front, "memory") > 0;
 }
 
-static void test_limit(struct kit *k)
+static void test_limit(struct front_h2_kit *k)
 {
     enum { CLIENTS = 8, LIMIT = 8 << 20 };
     struct pressure p = {.k = k, .limit = LIMIT};
@@ -106,39 +107,41 @@ static void test_limit(struct kit *k)
     configure(k, LIMIT);
     raw_heads(&b, 4);
     for (unsigned i = 0; i < CLIENTS; i++) {
-        kit_connect(k, true, false);
+        h2_kit_connect(k, true, false);
         s[i] = k->s;
-        kit_raw(k, buf_slice(&b).p, buf_len(&b));
+        h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
         for (int turn = 0; turn < 10; turn++) {
-            kit_settle(k);
+            h2_kit_settle(k);
             (void)under_pressure(&p);
         }
     }
     buf_free(&b);
-    ok(kit_until(k, under_pressure, &p), "25 MB of heads: %u requests are held, %.0f refused, %.0f connections ended",
-       k->n_held, p.refused, world_closed(&k->w, "memory"));
+    ok(h2_kit_until(k, under_pressure, &p),
+       "25 MB of heads: %u requests are held, %.0f refused, %.0f connections ended", k->n_held, p.refused,
+       front_kit_closed(&k->front, "memory"));
     ok(p.most <= LIMIT, "and never more than the limit is held (%zu bytes)", p.most);
     ok(p.most > LIMIT / 2, "nor much less");
-    kit_connect(k, false, false);
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "then there is room for others");
-    kit_disconnect(k);
+    h2_kit_connect(k, false, false);
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "then there is room for others");
+    h2_kit_disconnect(k);
     for (unsigned i = 0; i < CLIENTS; i++)
         stream_close(s[i], STREAM_CLOSE_ABORT);
-    ok(world_empty(&k->w), "all are gone");
+    ok(front_kit_empty(&k->front), "all are gone");
     log_set_stream(stderr);
     (void)fclose(log);
     line = strstr(said, "Client memory is short");
-    ok(world_closed(&k->w, "memory") > 1, "several were ended (%.0f)", world_closed(&k->w, "memory"));
-    is_u64(front_memory_ended(k->w.front), (size_t)world_closed(&k->w, "memory"), "as many in the last minute");
+    ok(front_kit_closed(&k->front, "memory") > 1, "several were ended (%.0f)", front_kit_closed(&k->front, "memory"));
+    is_u64(front_memory_ended(k->front.front), (size_t)front_kit_closed(&k->front, "memory"),
+           "as many in the last minute");
     ok(line != NULL && strstr(line + 1, "Client memory is short") == NULL, "which is said once");
     free(said);
-    kit_settle(k);
-    is_u64(front_memory(k->w.front), 0, "nothing is left");
+    h2_kit_settle(k);
+    is_u64(front_memory(k->front.front), 0, "nothing is left");
 }
 
 /* At the limit itself not even a handshake succeeds: the last eighth is for others. */
-static void test_endless_heads(struct kit *k)
+static void test_endless_heads(struct front_h2_kit *k)
 {
     enum { CLIENTS = 12, LIMIT = 8 << 20, SLACK = 512 << 10, TAIL = 10 };
     struct pressure p = {.k = k, .limit = LIMIT};
@@ -147,10 +150,10 @@ static void test_endless_heads(struct kit *k)
     configure(k, LIMIT);
     raw_heads(&b, 1);
     for (unsigned i = 0; i < CLIENTS; i++) {
-        kit_connect(k, true, false);
+        h2_kit_connect(k, true, false);
         s[i] = k->s;
-        kit_raw(k, buf_slice(&b).p, buf_len(&b) - TAIL);
-        kit_settle(k);
+        h2_kit_raw(k, buf_slice(&b).p, buf_len(&b) - TAIL);
+        h2_kit_settle(k);
         (void)under_pressure(&p);
     }
     buf_free(&b);
@@ -158,8 +161,8 @@ static void test_endless_heads(struct kit *k)
     ok(p.most <= LIMIT - LIMIT / 8 + SLACK, "but leave room for others (%zu bytes)", p.most);
     for (unsigned i = 0; i + 1 < CLIENTS; i++)
         stream_close(s[i], STREAM_CLOSE_ABORT);
-    kit_disconnect(k);
-    ok(world_empty(&k->w), "all are gone");
+    h2_kit_disconnect(k);
+    ok(front_kit_empty(&k->front), "all are gone");
 }
 
 /* ---- who is the greediest ---- */
@@ -190,10 +193,10 @@ static void end_fake(struct memory_holder *h)
 }
 
 /* 8 MiB for so many addresses. */
-static struct memory *new_memory(struct kit *k, struct memory_address *address, size_t n)
+static struct memory *new_memory(struct front_h2_kit *k, struct memory_address *address, size_t n)
 {
     struct memory *m =
-        memory_new(k->w.loop, &(struct memory_opts){.moved = moved_by, .idle = is_idle, .end = end_fake});
+        memory_new(k->front.loop, &(struct memory_opts){.moved = moved_by, .idle = is_idle, .end = end_fake});
 
     if (m == NULL)
         tap_bail("out of memory");
@@ -230,7 +233,7 @@ static bool one_ended(void *arg)
     return false;
 }
 
-static void test_greediest(struct kit *k)
+static void test_greediest(struct front_h2_kit *k)
 {
     struct memory_address address[2];
     struct memory *m = new_memory(k, address, 2);
@@ -238,7 +241,7 @@ static void test_greediest(struct kit *k)
 
     for (uint64_t nth = 1; nth <= 2; nth++) {
         mem_fail_nth(nth);
-        ok(memory_new(k->w.loop, &(struct memory_opts){.moved = moved_by}) == NULL,
+        ok(memory_new(k->front.loop, &(struct memory_opts){.moved = moved_by}) == NULL,
            "without allocation %u it is not made", (unsigned)nth);
         mem_fail_nth(0);
     }
@@ -253,7 +256,7 @@ static void test_greediest(struct kit *k)
     ok(!memory_refuses(&f[0].holder), "at the mark an address below its share may go on");
     ok(memory_refuses(&f[1].holder), "the other may not");
     ok(!quota_take(&f[0].holder.held, 2 << 20), "beyond the limit nobody gets anything");
-    ok(kit_until(k, one_ended, f), "who holds much and moves little ends");
+    ok(h2_kit_until(k, one_ended, f), "who holds much and moves little ends");
     ok(f[4].ended && !f[0].ended && !f[1].ended && !f[2].ended && !f[3].ended,
        "the greediest of the greediest address: %d%d%d%d%d", f[0].ended, f[1].ended, f[2].ended, f[3].ended,
        f[4].ended);
@@ -290,7 +293,7 @@ static bool has_room(void *arg)
 }
 
 /* Of one address, each of them beneath notice, until somebody else's connection is all that holds much. */
-static void crowd(struct kit *k, bool idle)
+static void crowd(struct front_h2_kit *k, bool idle)
 {
     static struct fake f[MANY], modest[2];
     struct memory_address address[2];
@@ -310,7 +313,7 @@ static void crowd(struct kit *k, bool idle)
         n += quota_take(&f[i].holder.held, SMALL);
     }
     ok(n < MANY && memory_refuses(&f[0].holder), "many who hold little hold too much together");
-    ok(kit_until(k, has_room, &c), "they end, until there is room");
+    ok(h2_kit_until(k, has_room, &c), "they end, until there is room");
     ok(address[0].held.held > memory_all(c.m)->mark / 4, "and no more of them");
     ok(!modest[0].ended && !modest[1].ended, "an address within its share loses nothing");
     n = 0;
@@ -325,18 +328,18 @@ static void crowd(struct kit *k, bool idle)
     end_memory(c.m, address, 2);
 }
 
-static void test_crowd_idle(struct kit *k)
+static void test_crowd_idle(struct front_h2_kit *k)
 {
     crowd(k, true);
 }
 
-static void test_crowd_busy(struct kit *k)
+static void test_crowd_busy(struct front_h2_kit *k)
 {
     crowd(k, false);
 }
 
 /* The greediest does not pay for everybody who holds too much. */
-static void test_share_is_left(struct kit *k)
+static void test_share_is_left(struct front_h2_kit *k)
 {
     enum { EACH = 200 << 10 };
     static const unsigned pieces[] = {10, 14, 12};
@@ -351,7 +354,7 @@ static void test_share_is_left(struct kit *k)
             quota_add(&f[n].holder.held, EACH);
         }
     ok(memory_all(m)->held > memory_all(m)->mark, "two addresses hold more than a share");
-    ok(kit_until(k, has_enough, m), "they are made to hold less");
+    ok(h2_kit_until(k, has_enough, m), "they are made to hold less");
     is_u64(address[0].held.held, 10 * EACH, "the third is within his");
     is_u64(address[1].held.held, 10 * EACH, "a share is left to the greediest");
     is_u64(address[2].held.held, 11 * EACH, "the other one makes the rest of the room");
@@ -372,20 +375,20 @@ static bool never_idle(const struct memory_holder *h)
     return false;
 }
 
-static void later(struct kit *k, uint64_t ms)
+static void later(struct front_h2_kit *k, uint64_t ms)
 {
     clock_fake(clock_us() + ms * 1000, clock_wall_us());
     for (int i = 0; i < 100; i++)
-        loop_run_once(k->w.loop, 2);
+        loop_run_once(k->front.loop, 2);
 }
 
 /* Small ones that all go on: a look finds nobody, and the next comes no sooner for it. */
-static void test_looks(struct kit *k)
+static void test_looks(struct front_h2_kit *k)
 {
     enum { HOLDERS = 150, EACH = 60 << 10 };
     static struct fake f[HOLDERS];
     struct memory_opts o = {.moved = moved_by, .idle = never_idle, .end = end_fake};
-    struct memory *m = memory_new(k->w.loop, &o);
+    struct memory *m = memory_new(k->front.loop, &o);
     struct memory_address address;
 
     if (m == NULL)
@@ -417,7 +420,7 @@ static bool has_ended(void *arg)
 
 /* Who holds exactly as much as much is belongs to those, and is no longer asked whether he is idle. Nobody is
  * still who came to it just now, although nothing moved before. */
-static void test_exactly_much(struct kit *k)
+static void test_exactly_much(struct front_h2_kit *k)
 {
     struct memory_address address[1];
     struct memory *m = new_memory(k, address, 1);
@@ -428,13 +431,13 @@ static void test_exactly_much(struct kit *k)
     f[0].idle = true;
     hold(&f[0], 64 << 10);
     hold(&f[1], 7900 << 10);
-    ok(kit_until(k, one_ended, f), "the greediest ends");
+    ok(h2_kit_until(k, one_ended, f), "the greediest ends");
     ok(f[1].ended && !f[0].ended, "and not the idle one of 64 KiB before him: %d%d", f[0].ended, f[1].ended);
     clock_fake(clock_us(), clock_wall_us());
     hold(&f[2], 3 << 20);
     later(k, 2000);
     hold(&f[3], 4200 << 10);
-    ok(kit_until(k, has_ended, &f[2]), "nor the greediest, who has only now come to hold much");
+    ok(h2_kit_until(k, has_ended, &f[2]), "nor the greediest, who has only now come to hold much");
     ok(!f[3].ended, "and it is enough that another one has ended");
     clock_real();
     for (int i = 0; i < 5; i++)
@@ -444,7 +447,7 @@ static void test_exactly_much(struct kit *k)
 }
 
 /* Nor is it remembered that he was, of who held little then. */
-static void test_was_idle(struct kit *k)
+static void test_was_idle(struct front_h2_kit *k)
 {
     struct memory_address address[2];
     struct memory *m = new_memory(k, address, 2);
@@ -481,7 +484,7 @@ struct many {
     struct fake greedy[7], modest;
 };
 
-static struct many *many_addresses(struct kit *k)
+static struct many *many_addresses(struct front_h2_kit *k)
 {
     struct many *y = calloc(1, sizeof(*y));
 
@@ -511,7 +514,7 @@ static void end_many(struct many *y)
     free(y);
 }
 
-static void test_silent_addresses(struct kit *k)
+static void test_silent_addresses(struct front_h2_kit *k)
 {
     struct many *y = many_addresses(k);
     unsigned ended = 0;
@@ -535,7 +538,7 @@ static void test_silent_addresses(struct kit *k)
 }
 
 /* Each of them holds a little. */
-static void test_crowd_of_addresses(struct kit *k)
+static void test_crowd_of_addresses(struct front_h2_kit *k)
 {
     enum { N = 100, EACH = 90 << 10 };
     static struct memory_address address[N];
@@ -550,7 +553,7 @@ static void test_crowd_of_addresses(struct kit *k)
     }
     while (memory_all(m)->held < memory_all(m)->mark)
         quota_add(&f[N - 2].holder.held, EACH);
-    ok(kit_until(k, has_enough, m), "where a little for each is too much, there is room in the end");
+    ok(h2_kit_until(k, has_enough, m), "where a little for each is too much, there is room in the end");
     for (int i = 0; i < N; i++)
         ended += f[i].ended && i < N / 2;
     is_u64(ended, 0, "and who holds less than an equal share of all has not made it");
@@ -561,7 +564,7 @@ static void test_crowd_of_addresses(struct kit *k)
 }
 
 /* Who holds little again takes no share any more. */
-static void test_large_is_over(struct kit *k)
+static void test_large_is_over(struct front_h2_kit *k)
 {
     enum { N = 20 };
     static struct memory_address address[N];
@@ -589,13 +592,13 @@ static void test_large_is_over(struct kit *k)
 
 /* ---- HTTP/1.1 ---- */
 
-static void http1_head(struct world *w)
+static void http1_head(struct front_kit *w)
 {
     static char value[HEAD];
-    struct client c;
+    struct front_client c;
 
     w->opts.max_head_bytes = 1 << 20;
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     memset(value, 'v', sizeof(value));
     client_send(&c, "GET /x HTTP/1.1\r\nHost: h\r\nX-Long: ");
@@ -603,35 +606,35 @@ static void http1_head(struct world *w)
         client_send_bytes(&c, slice_of(value + at, 16000));
         loop_run_once(w->loop, 1);
     }
-    world_settle(w);
+    front_kit_settle(w);
     ok(front_memory(w->front) >= HEAD, "half a head is held (%zu bytes)", front_memory(w->front));
     client_send(&c, "\r\n\r\n");
-    ok(world_handled(w, 1), "a whole one");
+    ok(front_kit_handled(w, 1), "a whole one");
     ok(front_memory(w->front) >= HEAD, "is held as well (%zu bytes)", front_memory(w->front));
     exchange_forget_request(w->x);
-    world_settle(w);
+    front_kit_settle(w);
     ok(front_memory(w->front) < 128 << 10, "until it is forgotten (%zu bytes)", front_memory(w->front));
     client_close(&c, STREAM_CLOSE_ABORT);
-    ok(world_empty(w), "over");
-    world_settle(w);
+    ok(front_kit_empty(w), "over");
+    front_kit_settle(w);
     is_u64(front_memory(w->front), 0, "nothing is left");
 }
 
 static bool answer_given_up(void *arg)
 {
-    return world_metric(arg, "mvproxy_front_answers_not_taken_total", NULL) > 0;
+    return front_kit_metric(arg, "mvproxy_front_answers_not_taken_total", NULL) > 0;
 }
 
-static void http1_shut(struct world *w)
+static void http1_shut(struct front_kit *w)
 {
     static char piece[16 << 10];
-    struct client c;
+    struct front_client c;
 
     w->opts.body_timeout_ms = 300;
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     client_ask(&c, "/x");
-    ok(world_handled(w, 1), "a client that does not read");
+    ok(front_kit_handled(w, 1), "a client that does not read");
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
     exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     for (int turns_in_vain = 0; turns_in_vain < 20; turns_in_vain++) {
@@ -641,10 +644,10 @@ static void http1_shut(struct world *w)
         }
         loop_run_once(w->loop, 1);
     }
-    ok(world_until(w, answer_given_up, w), "has its answer given up");
-    ok(world_empty(w), "and loses its connection");
+    ok(front_kit_until(w, answer_given_up, w), "has its answer given up");
+    ok(front_kit_empty(w), "and loses its connection");
     is_int((int)w->gone, 1, "the proxy is told");
-    is_double(world_closed(w, "read_timeout"), 1, "counted");
+    is_double(front_kit_closed(w, "read_timeout"), 1, "counted");
     client_close(&c, STREAM_CLOSE_ABORT);
 }
 
@@ -663,18 +666,18 @@ static bool is_set(void *arg)
 
 /* A tunnel belongs to others, but what waits in it for a client that does not read is held for a client all the same.
  */
-static void upgraded(struct world *w)
+static void upgraded(struct front_kit *w)
 {
     static char piece[16 << 10];
     struct stream *tunnel;
     bool failed = false;
-    struct client c;
+    struct front_client c;
 
     w->opts.max_memory = 576 << 10; /* a buffer doubles: it has room for 512 KiB, and not for more */
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     client_send(&c, "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-    ok(world_handled(w, 1), "an upgrade");
+    ok(front_kit_handled(w, 1), "an upgrade");
     tunnel = exchange_upgrade(w->x, head_of(w, 101, "Upgrade", "websocket"));
     stream_set_owner(tunnel, on_tunnel, &failed);
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
@@ -684,9 +687,9 @@ static void upgraded(struct world *w)
         loop_run_once(w->loop, 0);
     }
     ok(!failed, "a tunnel that holds much");
-    ok(world_until(w, is_set, &failed), "ends when there is no memory left");
+    ok(front_kit_until(w, is_set, &failed), "ends when there is no memory left");
     client_close(&c, STREAM_CLOSE_ABORT);
-    world_settle(w);
+    front_kit_settle(w);
     is_u64(front_memory(w->front), 0, "and gives back what it held");
 }
 
@@ -737,7 +740,7 @@ static void test_heads_of_clients(void)
     memory_leave(&h);
 }
 
-static const struct kit_story stories[] = {
+static const struct h2_kit_story stories[] = {
     {"answered heads", test_answered_heads},
     {"limit", test_limit},
     {"endless heads", test_endless_heads},
@@ -753,7 +756,7 @@ static const struct kit_story stories[] = {
     {"was idle", test_was_idle},
 };
 
-static const struct world_story stories1[] = {
+static const struct front_kit_story stories1[] = {
     {"HTTP/1.1, head", http1_head},
     {"HTTP/1.1, not read", http1_shut},
     {"upgraded", upgraded},
@@ -762,7 +765,7 @@ static const struct world_story stories1[] = {
 int main(int argc, char **argv)
 {
     test_heads_of_clients();
-    kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
-    world_run(stories1, ROWS(stories1));
+    h2_kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
+    front_kit_run(stories1, ROWS(stories1));
     return tap_end();
 }

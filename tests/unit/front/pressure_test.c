@@ -12,13 +12,13 @@
 
 enum { PIECE = 64 << 10, HELD = 400 << 10 };
 
-static double refused_429(struct world *w)
+static double refused_429(struct front_kit *w)
 {
-    return world_metric(w, "mvproxy_front_refusals_total", "429");
+    return front_kit_metric(w, "mvproxy_front_refusals_total", "429");
 }
 
 /* Memory is short from `mark` bytes on, and there is an eighth of the limit beyond it. */
-static void set_mark(struct world *w, size_t mark)
+static void set_mark(struct front_kit *w, size_t mark)
 {
     w->opts.max_memory = mark / 7 * 8 + 8;
     front_update(w->front, &w->opts);
@@ -27,14 +27,14 @@ static void set_mark(struct world *w, size_t mark)
 /* ---- HTTP/1.1 ---- */
 
 /* An answer that is not read holds so much; who takes part in it is at work, and not ended. */
-static void hold_h1(struct world *w, struct client *c)
+static void hold_h1(struct front_kit *w, struct front_client *c)
 {
     static char piece[PIECE];
 
     client_open(w, c);
     clock_fake(clock_us(), clock_wall_us());
     client_ask(c, "/x");
-    ok(world_handled(w, w->handled + 1), "one with a long answer");
+    ok(front_kit_handled(w, w->handled + 1), "one with a long answer");
     stream_pause(c->s, STREAM_PAUSE_LIMIT);
     exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     for (unsigned turns = 0; turns < 5000 && !exchange_congested(w->x); turns++) {
@@ -46,24 +46,24 @@ static void hold_h1(struct world *w, struct client *c)
         while (w->x != NULL && front_memory(w->front) < HELD)
             if (!exchange_body(w->x, slice_of(piece, sizeof(piece))))
                 break;
-        world_settle(w);
+        front_kit_settle(w);
     }
     ok(front_memory(w->front) >= HELD, "which it does not read");
 }
 
-static void expect_too_much(struct world *w, struct client *c, unsigned nth)
+static void expect_too_much(struct front_kit *w, struct front_client *c, unsigned nth)
 {
     ok(client_has(c, "clients hold too much memory"), "is told why");
     ok(strstr(client_take(c), "HTTP/1.1 429 ") != NULL, "with 429");
     ok(client_ended(c) != CLIENT_OPEN, "and its connection ends");
     is_double(refused_429(w), nth, "counted");
     client_close(c, STREAM_CLOSE_NOW);
-    world_settle(w);
-    is_double(world_closed(w, "memory"), nth, "as what it is");
+    front_kit_settle(w);
+    is_double(front_kit_closed(w, "memory"), nth, "as what it is");
 }
 
 /* Bytes of a head in one piece, which the parser has to copy. */
-static void send_long_head(struct client *c, size_t n)
+static void send_long_head(struct front_client *c, size_t n)
 {
     char *text = malloc(n + 1);
 
@@ -77,13 +77,13 @@ static void send_long_head(struct client *c, size_t n)
     free(text);
 }
 
-static void test_h1_short(struct world *w)
+static void test_h1_short(struct front_kit *w)
 {
-    struct client greedy, whole, half, next, dear;
+    struct front_client greedy, whole, half, next, dear;
     unsigned handled;
 
     w->opts.max_head_bytes = 1 << 20;
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &whole);
     client_open(w, &half);
     client_open(w, &dear);
@@ -108,16 +108,16 @@ static void test_h1_short(struct world *w)
     clock_real();
     client_close(&next, STREAM_CLOSE_NOW);
     client_close(&greedy, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
     is_int(w->gone, 1, "the long answer's exchange, too");
 }
 
 /* The limit may come down when more than it is held already: somebody has to go at once. */
-static void test_h1_limit_comes_down(struct world *w)
+static void test_h1_limit_comes_down(struct front_kit *w)
 {
-    struct client greedy;
+    struct front_client greedy;
 
-    world_start(w);
+    front_kit_start(w);
     hold_h1(w, &greedy);
     w->opts.max_memory = HELD / 2;
     front_update(w->front, &w->opts);
@@ -128,7 +128,7 @@ static void test_h1_limit_comes_down(struct world *w)
             loop_run_once(w->loop, 10);
     }
     is_u64(front_connections(w->front), 0, "who holds more than a new limit goes");
-    is_double(world_closed(w, "memory"), 1, "counted");
+    is_double(front_kit_closed(w, "memory"), 1, "counted");
     is_int(w->gone, 1, "the proxy is told");
     clock_real();
     client_close(&greedy, STREAM_CLOSE_NOW);
@@ -145,17 +145,17 @@ static void on_tunnel(struct stream *s, enum stream_event ev, void *arg)
  * A tunnel that its front leaves to others is uncounted, so that it ends for nobody's memory: the look at who holds
  * what is due in the very turn at whose end the front goes, and what the upgrade has left is still held then.
  */
-static void test_h1_disowned(struct world *w)
+static void test_h1_disowned(struct front_kit *w)
 {
     struct stream *tunnel;
     bool failed = false;
-    struct client c;
+    struct front_client c;
 
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     client_send(&c, "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-    ok(world_handled(w, 1), "an upgrade");
-    world_pass(w, 2000); /* who has moved just now is spared anyway */
+    ok(front_kit_handled(w, 1), "an upgrade");
+    front_kit_pass(w, 2000); /* who has moved just now is spared anyway */
     tunnel = exchange_upgrade(w->x, head_of(w, 101, "Upgrade", "websocket"));
     stream_set_owner(tunnel, on_tunnel, &failed);
     w->opts.max_memory = 1;
@@ -164,55 +164,55 @@ static void test_h1_disowned(struct world *w)
     front_free(w->front);
     w->front = NULL;
     ok(client_has(&c, "HTTP/1.1 101 "), "outlives its front");
-    world_settle(w);
+    front_kit_settle(w);
     ok(!failed, "unharmed");
     clock_real();
     stream_close(tunnel, STREAM_CLOSE_NOW);
     client_close(&c, STREAM_CLOSE_NOW);
-    world_settle(w);
+    front_kit_settle(w);
 }
 
 /* ---- HTTP/2 ---- */
 
 /* The first exchange of the connection holds that much. */
-static void hold_h2(struct kit *k)
+static void hold_h2(struct front_h2_kit *k)
 {
     static char piece[PIECE];
     struct held *h = &k->held[k->n_held];
 
-    kit_connect(k, false, true);
+    h2_kit_connect(k, false, true);
     clock_fake(clock_us(), clock_wall_us());
     nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE); /* of the connection alone */
-    kit_get(k, "/x");
-    ok(kit_held(k, k->n_held + 1), "one with a long answer");
-    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    while (front_memory(k->w.front) < HELD)
+    h2_kit_get(k, "/x");
+    ok(h2_kit_held(k, k->n_held + 1), "one with a long answer");
+    exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    while (front_memory(k->front.front) < HELD)
         if (!exchange_body(h->x, slice_of(piece, sizeof(piece))))
             break;
-    kit_settle(k);
-    ok(front_memory(k->w.front) > HELD - (100 << 10), "whose window is small");
+    h2_kit_settle(k);
+    ok(front_memory(k->front.front) > HELD - (100 << 10), "whose window is small");
 }
 
-static void expect_429(struct kit *k, struct req *r, const char *what)
+static void expect_429(struct front_h2_kit *k, struct req *r, const char *what)
 {
-    ok(kit_closed(k, r), "%s: over", what);
+    ok(h2_kit_closed(k, r), "%s: over", what);
     is_int(r->status, 429, "%s: refused", what);
-    ok(kit_has(&r->body, "clients hold too much memory"), "%s: and told why", what);
+    ok(h2_kit_has(&r->body, "clients hold too much memory"), "%s: and told why", what);
 }
 
-static void test_h2_short(struct kit *k)
+static void test_h2_short(struct front_h2_kit *k)
 {
     struct req *r;
 
     hold_h2(k);
-    set_mark(&k->w, front_memory(k->w.front) - 1000);
-    r = kit_get(k, "/y");
+    set_mark(&k->front, front_memory(k->front.front) - 1000);
+    r = h2_kit_get(k, "/y");
     expect_429(k, r, "a head for which memory is short");
-    is_double(refused_429(&k->w), 1, "counted");
-    k->w.opts.max_memory = 0;
-    front_update(k->w.front, &k->w.opts);
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "without a limit there is room on the same connection");
+    is_double(refused_429(&k->front), 1, "counted");
+    k->front.opts.max_memory = 0;
+    front_update(k->front.front, &k->front.opts);
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "without a limit there is room on the same connection");
     is_int(k->held[0].gone, 0, "where the other one goes on");
     clock_real();
 }
@@ -222,7 +222,7 @@ static void test_h2_short(struct kit *k)
 
 /* Where the mark is, from before the head to behind it: what the proxy is given is below, with all that its head takes.
  */
-static void test_h2_last_field(struct kit *k)
+static void test_h2_last_field(struct front_h2_kit *k)
 {
     enum { STEP = 1 << 10, TO = 40 << 10 };
     unsigned refused = 0, handled = 0;
@@ -231,22 +231,22 @@ static void test_h2_last_field(struct kit *k)
     hold_h2(k);
     for (size_t more = 0; more < TO; more += STEP) {
         unsigned before = k->n_held;
-        size_t mark = front_memory(k->w.front) + more;
+        size_t mark = front_memory(k->front.front) + more;
 
-        set_mark(&k->w, mark);
-        r = kit_ask(k, "GET", "/y", "h", "a: " V1000 V1000 V1000 "\nb: " V1000 V1000 V1000 "\n", 0);
+        set_mark(&k->front, mark);
+        r = h2_kit_ask(k, "GET", "/y", "h", "a: " V1000 V1000 V1000 "\nb: " V1000 V1000 V1000 "\n", 0);
         while (k->n_held == before && r->status == 0 && !r->closed)
-            loop_run_once(k->w.loop, 20);
+            loop_run_once(k->front.loop, 20);
         if (k->n_held > before) {
             handled++;
-            ok(front_memory(k->w.front) < mark + STEP, "given to the proxy below the mark");
-            kit_reply(&k->held[before], 200, "");
+            ok(front_memory(k->front.front) < mark + STEP, "given to the proxy below the mark");
+            h2_kit_reply(&k->held[before], 200, "");
         } else {
             refused++;
             is_int(r->status, 429, "refused at the mark");
         }
-        (void)kit_closed(k, r);
-        kit_settle(k);
+        (void)h2_kit_closed(k, r);
+        h2_kit_settle(k);
     }
     ok(refused > 4 && handled > 4, "%u were refused, %u not", refused, handled);
     clock_real();
@@ -255,7 +255,7 @@ static void test_h2_last_field(struct kit *k)
 enum { CRUMBS = 30, CRUMB = 3000 };
 
 /* A request whose cookie comes in so many equal crumbs, by header compression; nghttp2 would not send as much. */
-static void send_crumbs(struct kit *k, unsigned char id)
+static void send_crumbs(struct front_h2_kit *k, unsigned char id)
 {
     static const unsigned char request[] = {0x82, 0x87, 0x84, 0x01, 1, 'h'};
     static const unsigned char cookie[] = {
@@ -266,15 +266,15 @@ static void send_crumbs(struct kit *k, unsigned char id)
 
     memset(value, 'v', sizeof(value));
     memset(again, 0xbe, sizeof(again)); /* the newest entry of the dynamic table */
-    kit_raw(k, head, sizeof(head));
-    kit_raw(k, request, sizeof(request));
-    kit_raw(k, cookie, sizeof(cookie));
-    kit_raw(k, value, sizeof(value));
-    kit_raw(k, again, sizeof(again));
+    h2_kit_raw(k, head, sizeof(head));
+    h2_kit_raw(k, request, sizeof(request));
+    h2_kit_raw(k, cookie, sizeof(cookie));
+    h2_kit_raw(k, value, sizeof(value));
+    h2_kit_raw(k, again, sizeof(again));
 }
 
 /* All crumbs of a cookie have room, and what they make together has none. */
-static void test_h2_cookie(struct kit *k)
+static void test_h2_cookie(struct front_h2_kit *k)
 {
     static const unsigned char get[] = {0, 0, 6, 1, 5, 0, 0, 0, 1, 0x82, 0x87, 0x84, 0x01, 1, 'h'};
     enum { STEP = 8 << 10, TO = 320 << 10 };
@@ -282,32 +282,32 @@ static void test_h2_cookie(struct kit *k)
     unsigned char id = 3;
     unsigned refused = 0;
 
-    k->w.opts.max_head_bytes = 1 << 20;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, true, false);
+    k->front.opts.max_head_bytes = 1 << 20;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, true, false);
     clock_fake(clock_us(), clock_wall_us());
-    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
-    kit_raw(k, get, sizeof(get));
-    ok(kit_held(k, 1), "one with a long answer");
-    exchange_respond(k->held[0].x, kit_head(&k->held[0], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-    while (front_memory(k->w.front) < HELD && exchange_body(k->held[0].x, slice_of(piece, sizeof(piece))))
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_raw(k, get, sizeof(get));
+    ok(h2_kit_held(k, 1), "one with a long answer");
+    exchange_respond(k->held[0].x, h2_kit_head(&k->held[0], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    while (front_memory(k->front.front) < HELD && exchange_body(k->held[0].x, slice_of(piece, sizeof(piece))))
         ;
-    kit_settle(k);
+    h2_kit_settle(k);
     for (size_t more = 0; more < TO; more += STEP, id += 2) {
         unsigned held = k->n_held, before = refused;
 
-        set_mark(&k->w, front_memory(k->w.front) + more);
+        set_mark(&k->front, front_memory(k->front.front) + more);
         send_crumbs(k, id);
         while (k->end == CLIENT_OPEN && k->n_held == held && refused == before) {
-            loop_run_once(k->w.loop, 20);
-            refused = refused_429(&k->w) > 0 ? (unsigned)refused_429(&k->w) : 0; /* -1: none yet */
+            loop_run_once(k->front.loop, 20);
+            refused = refused_429(&k->front) > 0 ? (unsigned)refused_429(&k->front) : 0; /* -1: none yet */
         }
         if (k->n_held == held)
             continue;
         is_u64(http_head_find_name(exchange_request(k->held[held].x), SLICE_LIT("cookie"))->value.n,
                CRUMBS * (CRUMB + 2) - 2, "all of it in one field");
-        kit_reply(&k->held[held], 200, "");
-        kit_settle(k);
+        h2_kit_reply(&k->held[held], 200, "");
+        h2_kit_settle(k);
     }
     ok(refused > 5 && k->n_held > 2, "a cookie is refused %u times, and %u not", refused, k->n_held - 1);
     clock_real();
@@ -315,48 +315,48 @@ static void test_h2_cookie(struct kit *k)
 
 /* ---- too many fields ---- */
 
-static struct req *ask_with_fields(struct kit *k, unsigned n, uint64_t upload)
+static struct req *ask_with_fields(struct front_h2_kit *k, unsigned n, uint64_t upload)
 {
     static char fields[(LIMIT_HOP_FIELDS + 1) * 8];
     size_t at = 0;
 
     for (unsigned i = 0; i < n; i++)
         at += (size_t)snprintf(fields + at, sizeof(fields) - at, "x: y\n");
-    return kit_ask(k, upload > 0 ? "POST" : "GET", "/sync", "h", fields, upload);
+    return h2_kit_ask(k, upload > 0 ? "POST" : "GET", "/sync", "h", fields, upload);
 }
 
 /* What it may send is what an mvproxy may that it is none of. */
-static void fields_of(struct kit *k, const char *who, bool hop, unsigned most)
+static void fields_of(struct front_h2_kit *k, const char *who, bool hop, unsigned most)
 {
     enum { PSEUDO = 4 };
-    struct tls_ctx *server = k->w.opts.tls, *client = k->w.client_tls;
+    struct tls_ctx *server = k->front.opts.tls, *client = k->front.client_tls;
     struct req *r;
 
-    k->w.opts.tls = hop_server_ctx(true);
-    k->w.opts.max_head_bytes = 1 << 20;
-    k->w.client_tls = hop ? hop_client_ctx(who, true) : client_ctx(who, true);
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
+    k->front.opts.tls = hop_server_ctx(true);
+    k->front.opts.max_head_bytes = 1 << 20;
+    k->front.client_tls = hop ? hop_client_ctx(who, true) : client_ctx(who, true);
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
     r = ask_with_fields(k, most - PSEUDO, 0);
-    ok(kit_closed(k, r), "as many fields as may be");
+    ok(h2_kit_closed(k, r), "as many fields as may be");
     is_int(r->status, 200, "are taken");
     for (uint64_t upload = 0; upload <= 1 << 20; upload = 10000 * upload + 1) {
         r = ask_with_fields(k, most - PSEUDO + 1, upload);
-        ok(kit_closed(k, r), "one more, and a body of %u bytes", (unsigned)upload);
+        ok(h2_kit_closed(k, r), "one more, and a body of %u bytes", (unsigned)upload);
         is_int(r->status, 431, "is not");
-        ok(kit_has(&r->body, "too many fields"), "and says so");
+        ok(h2_kit_has(&r->body, "too many fields"), "and says so");
         is_int((int)r->code, NGHTTP2_NO_ERROR, "nor is it reset");
     }
-    kit_disconnect(k);
-    ok(world_empty(&k->w), "over");
-    tls_ctx_unref(k->w.opts.tls);
-    tls_ctx_unref(k->w.client_tls);
-    k->w.opts.tls = server;
-    k->w.client_tls = client;
-    front_update(k->w.front, &k->w.opts);
+    h2_kit_disconnect(k);
+    ok(front_kit_empty(&k->front), "over");
+    tls_ctx_unref(k->front.opts.tls);
+    tls_ctx_unref(k->front.client_tls);
+    k->front.opts.tls = server;
+    k->front.client_tls = client;
+    front_update(k->front.front, &k->front.opts);
 }
 
-static void test_fields(struct kit *k)
+static void test_fields(struct front_h2_kit *k)
 {
     fields_of(k, "alice", false, LIMIT_HEAD_FIELDS);
     fields_of(k, "front-proxy-client", false, LIMIT_HEAD_FIELDS);
@@ -364,13 +364,13 @@ static void test_fields(struct kit *k)
     fields_of(k, "front-proxy-client", true, LIMIT_HOP_FIELDS);
 }
 
-static const struct world_story h1_stories[] = {
+static const struct front_kit_story h1_stories[] = {
     {"memory is short", test_h1_short},
     {"the limit comes down", test_h1_limit_comes_down},
     {"disowned", test_h1_disowned},
 };
 
-static const struct kit_story h2_stories[] = {
+static const struct h2_kit_story h2_stories[] = {
     {"memory is short", test_h2_short},
     {"with the last field", test_h2_last_field},
     {"a cookie", test_h2_cookie},
@@ -379,7 +379,7 @@ static const struct kit_story h2_stories[] = {
 
 int main(void)
 {
-    world_run(h1_stories, ROWS(h1_stories));
-    kit_run(h2_stories, ROWS(h2_stories), NULL);
+    front_kit_run(h1_stories, ROWS(h1_stories));
+    h2_kit_run(h2_stories, ROWS(h2_stories), NULL);
     return tap_end();
 }

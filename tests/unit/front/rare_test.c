@@ -56,20 +56,20 @@ static void on_request(struct exchange *x, void *arg)
     exchange_attach(x, &sink, q);
 }
 
-static void test_quit_in_body(struct world *w)
+static void test_quit_in_body(struct front_kit *w)
 {
     struct quitter q = {NULL, 0, 0, 0};
-    struct client c;
+    struct front_client c;
 
     w->opts.on_request = on_request;
     w->opts.arg = &q;
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello");
     ok(client_ended(&c) != CLIENT_OPEN, "given up in the middle of its body, a connection ends");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-    is_double(world_closed(w, "response_aborted"), 1, "counted");
+    ok(front_kit_empty(w), "over");
+    is_double(front_kit_closed(w, "response_aborted"), 1, "counted");
     is_u64(q.bodies, 1, "the proxy is not asked again");
     is_u64(q.gone + q.ended, 0, "nor told of an end that it has made");
 }
@@ -86,15 +86,15 @@ static struct http_head *bad_trailers(struct exchange *x)
     return &trailers;
 }
 
-static void test_bad_trailers(struct world *w)
+static void test_bad_trailers(struct front_kit *w)
 {
     struct exchange *x;
-    struct client c;
+    struct front_client c;
 
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     client_ask(&c, "/x");
-    ok(world_handled(w, 1), "a request");
+    ok(front_kit_handled(w, 1), "a request");
     exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     respond_more(w, "abc");
     x = w->x;
@@ -103,49 +103,49 @@ static void test_bad_trailers(struct world *w)
     is_int(client_ended(&c), CLIENT_BROKEN, "an answer with a trailer that is none is cut off");
     ok(strstr(client_take(&c), "x y") == NULL, "and nothing is said of it");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
-    is_double(world_closed(w, "response_aborted"), 1, "counted");
+    ok(front_kit_empty(w), "over");
+    is_double(front_kit_closed(w, "response_aborted"), 1, "counted");
 }
 
-static void test_h2_bad_trailers(struct kit *k)
+static void test_h2_bad_trailers(struct front_h2_kit *k)
 {
     struct held *h = &k->held[0];
     struct exchange *x;
     struct req *r;
 
-    kit_connect(k, false, false);
-    r = kit_get(k, "/x");
-    kit_held(k, 1);
+    h2_kit_connect(k, false, false);
+    r = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
     x = h->x;
-    exchange_respond(x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    exchange_respond(x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     exchange_body(x, SLICE_LIT("abc"));
     h->x = NULL;
     exchange_finish(x, bad_trailers(x));
-    ok(kit_closed(k, r) && !r->ended, "an answer with a trailer that is none has no end");
+    ok(h2_kit_closed(k, r) && !r->ended, "an answer with a trailer that is none has no end");
     is_int((int)r->code, NGHTTP2_INTERNAL_ERROR, "it is reset");
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "the connection goes on");
 }
 
 /* A HEAD's answer has none, whatever the proxy gives. */
-static void test_h2_trailers_of_head(struct kit *k)
+static void test_h2_trailers_of_head(struct front_h2_kit *k)
 {
     struct held *h = &k->held[0];
     struct http_head *trailers;
     struct exchange *x;
     struct req *r;
 
-    kit_connect(k, false, false);
-    r = kit_ask(k, "HEAD", "/x", "h", NULL, 0);
-    kit_held(k, 1);
+    h2_kit_connect(k, false, false);
+    r = h2_kit_ask(k, "HEAD", "/x", "h", NULL, 0);
+    h2_kit_held(k, 1);
     x = h->x;
-    trailers = kit_head(h, 200, "x-end", "1");
-    exchange_respond(x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    trailers = h2_kit_head(h, 200, "x-end", "1");
+    exchange_respond(x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     h->x = NULL;
     exchange_finish(x, trailers);
-    ok(kit_closed(k, r) && r->ended && r->code == NGHTTP2_NO_ERROR, "an answer to HEAD ends with its head");
+    ok(h2_kit_closed(k, r) && r->ended && r->code == NGHTTP2_NO_ERROR, "an answer to HEAD ends with its head");
     is_int((int)r->status, 200, "as it was given");
-    ok(!kit_has(&r->fields, "x-end") && !kit_has(&r->trailers, "x-end"), "without trailers");
+    ok(!h2_kit_has(&r->fields, "x-end") && !h2_kit_has(&r->trailers, "x-end"), "without trailers");
 }
 
 /* ---- fields ---- */
@@ -157,7 +157,7 @@ static bool has_field(struct held *h, const char *name, const char *value)
     return f != NULL && slice_eq(f->value, slice_str(value));
 }
 
-static void test_h2_fields(struct kit *k)
+static void test_h2_fields(struct front_h2_kit *k)
 {
     struct held *h = &k->held[0];
     const struct http_head *head;
@@ -165,35 +165,35 @@ static void test_h2_fields(struct kit *k)
     unsigned hosts = 0;
     struct req *r;
 
-    kit_connect(k, false, false);
-    r = kit_ask(k, "GET", "/x", "h", "host: H\ncookie: \ncookie: a=b\n", 0);
-    ok(kit_held(k, 1), "Host as in :authority");
+    h2_kit_connect(k, false, false);
+    r = h2_kit_ask(k, "GET", "/x", "h", "host: H\ncookie: \ncookie: a=b\n", 0);
+    ok(h2_kit_held(k, 1), "Host as in :authority");
     head = exchange_request(h->x);
     for (size_t i = 0; i < head->n_fields; i++)
         hosts += head->fields[i].id == HTTP_HOST;
     is_u64(hosts, 1, "stands there once");
     ok(has_field(h, "Host", "h"), "as it was in :authority");
     ok(has_field(h, "Cookie", "; a=b"), "an empty crumb of a cookie is one");
-    exchange_respond(h->x, kit_head(h, 200, "Date", "then"), (struct http_body){HTTP_BODY_LENGTH, 2});
+    exchange_respond(h->x, h2_kit_head(h, 200, "Date", "then"), (struct http_body){HTTP_BODY_LENGTH, 2});
     exchange_body(h->x, SLICE_LIT("ok"));
     exchange_finish(h->x, NULL);
     h->x = NULL;
-    ok(kit_closed(k, r) && r->status == 200, "answered");
-    first = strstr(kit_text(&r->fields), "date: ");
+    ok(h2_kit_closed(k, r) && r->status == 200, "answered");
+    first = strstr(h2_kit_text(&r->fields), "date: ");
     ok(first != NULL && strncmp(first, "date: then\n", 11) == 0 && strstr(first + 1, "date: ") == NULL,
        "with the date that the proxy gave, and no other");
 }
 
 /* Where nothing is said of it a head may have a MiB. */
-static void test_long_head(struct world *w)
+static void test_long_head(struct front_kit *w)
 {
     enum { FIELDS = 100, LENGTH = 1000 };
     static char head[FIELDS * (LENGTH + 20)];
     size_t at = 0;
-    struct client c;
+    struct front_client c;
 
     w->opts.max_head_bytes = 0;
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     client_send(&c, "GET /sync HTTP/1.1\r\nHost: h\r\n");
     for (int i = 0; i < FIELDS; i++)
@@ -202,84 +202,85 @@ static void test_long_head(struct world *w)
     client_send(&c, "\r\n");
     ok(client_ends_in(&c, "sync"), "a long head is read");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
 }
 
 /* ---- limits ---- */
 
-static void test_memory_limit_is_told(struct world *w)
+static void test_memory_limit_is_told(struct front_kit *w)
 {
     w->opts.max_memory = 123 << 20;
-    world_start(w);
-    is_double(world_metric(w, "mvproxy_client_memory_limit_bytes", NULL), 123 << 20, "what clients may hold is told");
+    front_kit_start(w);
+    is_double(front_kit_metric(w, "mvproxy_client_memory_limit_bytes", NULL), 123 << 20,
+              "what clients may hold is told");
     w->opts.max_memory = 321 << 20;
     front_update(w->front, &w->opts);
-    is_double(world_metric(w, "mvproxy_client_memory_limit_bytes", NULL), 321 << 20, "as it is in force");
+    is_double(front_kit_metric(w, "mvproxy_client_memory_limit_bytes", NULL), 321 << 20, "as it is in force");
 }
 
 /* ---- time ---- */
 
-static void test_rest_stalls(struct world *w)
+static void test_rest_stalls(struct front_kit *w)
 {
-    struct client c;
+    struct front_client c;
 
     w->opts.body_timeout_ms = 20;
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     clock_fake(clock_us(), clock_wall_us());
     client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
-    ok(world_handled(w, 1), "an upload");
+    ok(front_kit_handled(w, 1), "an upload");
     respond_whole(w, 200, "early");
     ok(client_ends_in(&c, "early"), "is answered, and its rest awaited");
-    world_pass(w, 15);
+    front_kit_pass(w, 15);
     client_send(&c, "c");
-    world_settle(w);
-    world_pass(w, 15);
+    front_kit_settle(w);
+    front_kit_pass(w, 15);
     is_int(c.end, CLIENT_OPEN, "as long as some of it comes");
-    world_pass(w, 10);
-    world_pass(w, 10);
+    front_kit_pass(w, 10);
+    front_kit_pass(w, 10);
     ok(client_ended(&c) != CLIENT_OPEN, "and no longer");
     clock_real();
-    is_double(world_closed(w, "body_timeout"), 1, "counted as what it is");
+    is_double(front_kit_closed(w, "body_timeout"), 1, "counted as what it is");
     is_int(w->gone, 0, "the proxy was through with it");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
 }
 
 /* Nothing more may be said of a watch for hours; what it was told has been taken. */
-static void test_all_taken(struct world *w)
+static void test_all_taken(struct front_kit *w)
 {
-    struct client c;
+    struct front_client c;
 
     w->opts.body_timeout_ms = 20;
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     clock_fake(clock_us(), clock_wall_us());
     client_ask(&c, "/watch");
-    ok(world_handled(w, 1), "a watch");
+    ok(front_kit_handled(w, 1), "a watch");
     exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     stream_pause(c.s, STREAM_PAUSE_LIMIT);
-    world_fill(w);
+    front_kit_fill(w);
     stream_resume(c.s, STREAM_PAUSE_LIMIT);
-    ok(world_sink_has(w, "writable"), "whose client has taken all");
-    world_settle(w);
+    ok(front_kit_sink_has(w, "writable"), "whose client has taken all");
+    front_kit_settle(w);
     for (int i = 0; i < 5; i++)
-        world_pass(w, 30);
+        front_kit_pass(w, 30);
     is_int(w->gone, 0, "goes on, however long it is silent");
-    is_double(world_closed(w, "read_timeout"), 0, "and is no slow reader");
+    is_double(front_kit_closed(w, "read_timeout"), 0, "and is no slow reader");
     respond_more(w, "event");
     respond_end(w);
     ok(client_ends_in(&c, "5\r\nevent\r\n0\r\n\r\n"), "to its end");
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
 }
 
 /* ---- a drain during a handshake ---- */
 
 static bool is_there(void *arg)
 {
-    return front_connections(((struct world *)arg)->front) == 1;
+    return front_connections(((struct front_kit *)arg)->front) == 1;
 }
 
 static void drained(void *arg)
@@ -294,23 +295,23 @@ static void h2_opened_in_drain(void)
                               "\0\0\14\1\5\0\0\0\1\202\207\4\5/sync\1\1h";
     static const char told[] = "\0\0\10\7\0\0\0\0\0\177\377\377\377"; /* GOAWAY that takes nothing back */
     bool gone = false;
-    struct client c;
-    struct world w;
+    struct front_client c;
+    struct front_kit w;
 
-    world_init_http2(&w);
-    world_start(&w);
+    front_kit_init_http2(&w);
+    front_kit_start(&w);
     client_start(&w, &c);
-    ok(world_until(&w, is_there, &w) && !c.opened, "one that comes");
+    ok(front_kit_until(&w, is_there, &w) && !c.opened, "one that comes");
     front_drain(w.front, drained, &gone);
     client_send_bytes(&c, slice_of(ask, sizeof(ask) - 1));
     ok(client_has(&c, "sync"), "while the front drains is served");
     ok(buf_len(&c.in) > 0 && memmem(buf_slice(&c.in).p, buf_len(&c.in), told, sizeof(told) - 1) != NULL,
        "and told at once that we leave");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(&w), "over");
-    world_settle(&w);
+    ok(front_kit_empty(&w), "over");
+    front_kit_settle(&w);
     ok(gone, "drained");
-    world_end(&w);
+    front_kit_end(&w);
 }
 
 /* Half a head is no request that a drain would wait for, nor does it keep a body that does not come. */
@@ -322,11 +323,11 @@ static void drain_with_half_head(bool beside_body)
     static const char post[] = "\0\0\11\1\4\0\0\0\3\203\207\4\2/x\1\1h";
     static const char half[] = "\0\0\1\1\1\0\0\0\5\202";
     bool gone = false;
-    struct client c;
-    struct world w;
+    struct front_client c;
+    struct front_kit w;
 
-    world_init_http2(&w);
-    world_start(&w);
+    front_kit_init_http2(&w);
+    front_kit_start(&w);
     client_open(&w, &c);
     client_send_bytes(&c, slice_of(preface, sizeof(preface) - 1));
     client_send_bytes(&c, slice_of(get, sizeof(get) - 1));
@@ -334,25 +335,25 @@ static void drain_with_half_head(bool beside_body)
     clock_fake(clock_us(), clock_wall_us());
     if (beside_body) {
         client_send_bytes(&c, slice_of(post, sizeof(post) - 1));
-        ok(world_handled(&w, 2), "a body that does not come");
+        ok(front_kit_handled(&w, 2), "a body that does not come");
     }
     client_send_bytes(&c, slice_of(half, sizeof(half) - 1));
-    world_settle(&w);
+    front_kit_settle(&w);
     front_drain(w.front, drained, &gone);
     for (int i = 0; i < 60 && !gone; i++)
-        world_pass(&w, 200);
+        front_kit_pass(&w, 200);
     ok(gone, "half a head holds no drain");
-    is_double(world_closed(&w, "drain"), 1, "counted");
+    is_double(front_kit_closed(&w, "drain"), 1, "counted");
     is_int(w.gone, beside_body, "the proxy is told");
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
-    world_end(&w);
+    front_kit_end(&w);
 }
 
 /* ---- silent connections ---- */
 
 /* Of all that may be there, half may be silent. */
-static void test_half_may_be_silent(struct world *w)
+static void test_half_may_be_silent(struct front_kit *w)
 {
     enum { MOST = 180 };
     int fd[MOST / 2 + 1];
@@ -360,37 +361,37 @@ static void test_half_may_be_silent(struct world *w)
     if (w->client_tls != NULL)
         return;
     w->opts.max_connections = MOST;
-    world_start(w);
+    front_kit_start(w);
     is_u64(front_max_connections(w->front), MOST, "the limit is known");
     for (unsigned i = 0; i <= MOST / 2; i++) {
         fd[i] = client_raw(w);
-        world_settle(w);
+        front_kit_settle(w);
         if (i + 1 == MOST / 2)
-            is_double(world_closed(w, "crowded_out"), 0, "%d of %d may be silent", MOST / 2, MOST);
+            is_double(front_kit_closed(w, "crowded_out"), 0, "%d of %d may be silent", MOST / 2, MOST);
     }
-    is_double(world_closed(w, "crowded_out"), 1, "and no more");
+    is_double(front_kit_closed(w, "crowded_out"), 1, "and no more");
     for (unsigned i = 0; i <= MOST / 2; i++)
         close(fd[i]);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
 }
 
 /* ---- what is logged where that is asked for ---- */
 
-static void test_told(struct world *w)
+static void test_told(struct front_kit *w)
 {
     char *said = NULL;
     size_t n_said;
     FILE *log = open_memstream(&said, &n_said);
-    struct client c;
+    struct front_client c;
 
     log_set_stream(log);
     log_set_verbosity(5);
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     client_ask(&c, "/sync");
     ok(client_ends_in(&c, "sync"), "answered");
     client_close(&c, STREAM_CLOSE_FLUSH);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
     log_set_verbosity(0);
     log_set_stream(stderr);
     (void)fclose(log);
@@ -403,37 +404,37 @@ static void test_told(struct world *w)
 /* ---- heads that say little ---- */
 
 /* As if nothing had been said of a body. */
-static void test_length_of_nothing(struct world *w)
+static void test_length_of_nothing(struct front_kit *w)
 {
-    struct client c;
+    struct front_client c;
 
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     client_send(&c, "GET /exec HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\nContent-Length: 0\r\n\r\n");
-    ok(world_handled(w, 1), "a request with a body of no bytes");
+    ok(front_kit_handled(w, 1), "a request with a body of no bytes");
     ok(exchange_wants_upgrade(w->x), "may ask for another protocol");
     is_int(exchange_request_body(w->x).kind, HTTP_BODY_NONE, "it has none");
-    world_settle(w);
-    is_str(world_sunk(w), "", "of whose end nothing is said");
+    front_kit_settle(w);
+    is_str(front_kit_sunk(w), "", "of whose end nothing is said");
     respond_whole(w, 200, "no");
     ok(client_ends_in(&c, "no"), "answered");
     client_ask(&c, "/sync");
     ok(client_ends_in(&c, "sync"), "as is the next one");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
 }
 
 /* Each has its own parser until its head is there. */
-static void test_two_heads(struct world *w)
+static void test_two_heads(struct front_kit *w)
 {
-    struct client c[2];
+    struct front_client c[2];
 
-    world_start(w);
+    front_kit_start(w);
     for (int i = 0; i < 2; i++) {
         client_open(w, &c[i]);
         client_send(&c[i], i == 0 ? "GET /sync HTTP/1.1\r\nHo" : "GET /s");
     }
-    world_settle(w);
+    front_kit_settle(w);
     client_send(&c[0], "st: a\r\n\r\n");
     ok(client_ends_in(&c[0], "sync"), "a head that came in two parts");
     client_send(&c[1], "ync HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -444,50 +445,50 @@ static void test_two_heads(struct world *w)
         is_int(client_ended(&c[i]), CLIENT_EOF, "the connection goes on, to its end");
         client_close(&c[i], STREAM_CLOSE_NOW);
     }
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
     is_int(w->handled, 6, "all of them were asked");
 }
 
 /* RFC 9110 9.3.2: an answer to HEAD has no body, ours neither. */
-static void test_refused_head(struct world *w)
+static void test_refused_head(struct front_kit *w)
 {
-    struct client c;
+    struct front_client c;
 
     w->keep_quiet = true;
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &c);
     client_send(&c, "HEAD /x HTTP/1.1\r\nHost: h\r\n\r\n");
     is_int(client_ended(&c), CLIENT_EOF, "a HEAD that nobody answers");
     ok(client_ends_in(&c, "\r\n\r\n"), "ends behind its head");
     ok(strncmp(client_take(&c), "HTTP/1.1 500 ", 13) == 0, "which says what happened");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
 }
 
 static bool not_taken(void *arg)
 {
-    return world_metric(arg, "mvproxy_front_answers_not_taken_total", NULL) > 0;
+    return front_kit_metric(arg, "mvproxy_front_answers_not_taken_total", NULL) > 0;
 }
 
 /* An answer of our own waits for its client no longer than a server's does. */
-static void test_h2_refusal_not_taken(struct kit *k)
+static void test_h2_refusal_not_taken(struct front_h2_kit *k)
 {
     struct req *r;
 
-    k->w.opts.body_timeout_ms = 300;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, true);
+    k->front.opts.body_timeout_ms = 300;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, true);
     nghttp2_submit_settings(k->session, NGHTTP2_FLAG_NONE,
                             &(nghttp2_settings_entry){NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}, 1);
-    r = kit_ask(k, "BREW", "/", "h", NULL, 0);
-    ok(kit_until(k, not_taken, &k->w), "a refusal that its client has no window for is given up");
-    ok(kit_closed(k, r) && r->code == NGHTTP2_CANCEL, "with its stream");
+    r = h2_kit_ask(k, "BREW", "/", "h", NULL, 0);
+    ok(h2_kit_until(k, not_taken, &k->front), "a refusal that its client has no window for is given up");
+    ok(h2_kit_closed(k, r) && r->code == NGHTTP2_CANCEL, "with its stream");
     is_int((int)r->status, 501, "of which the head came");
     is_u64(r->body_bytes, 0, "and no more");
     is_int(k->end, CLIENT_OPEN, "the connection goes on");
 }
 
-static const struct world_story h1_stories[] = {
+static const struct front_kit_story h1_stories[] = {
     {"told", test_told},
     {"given up in the body", test_quit_in_body},
     {"bad trailers", test_bad_trailers},
@@ -501,7 +502,7 @@ static const struct world_story h1_stories[] = {
     {"the limit of memory is told", test_memory_limit_is_told},
 };
 
-static const struct kit_story h2_stories[] = {
+static const struct h2_kit_story h2_stories[] = {
     {"bad trailers", test_h2_bad_trailers},
     {"trailers of HEAD", test_h2_trailers_of_head},
     {"fields", test_h2_fields},
@@ -510,8 +511,8 @@ static const struct kit_story h2_stories[] = {
 
 int main(void)
 {
-    world_run(h1_stories, ROWS(h1_stories));
-    kit_run(h2_stories, ROWS(h2_stories), NULL);
+    front_kit_run(h1_stories, ROWS(h1_stories));
+    h2_kit_run(h2_stories, ROWS(h2_stories), NULL);
     h2_opened_in_drain();
     drain_with_half_head(false);
     drain_with_half_head(true);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who makes room at max-connections where everybody has a few: who has been idle for longest. */
-#include "unit/front/world.h"
+#include "unit/front/kit.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,11 +14,11 @@ static void pass_ms(unsigned ms)
 }
 
 /* Time passes, and at the limit it is looked for who makes room. */
-static void pass_and_look(struct world *w, unsigned ms)
+static void pass_and_look(struct front_kit *k, unsigned ms)
 {
     pass_ms(ms);
     for (int i = 0; i < 25; i++)
-        loop_run_once(w->loop, 10);
+        loop_run_once(k->loop, 10);
 }
 
 static bool is_open(int fd)
@@ -29,78 +29,78 @@ static bool is_open(int fd)
 }
 
 /* Each address has one: all the same they must not keep others out until they are closed for their idleness. */
-static void test_resting_ones_make_room(struct world *w)
+static void test_resting_ones_make_room(struct front_kit *k)
 {
-    struct client busy;
+    struct front_client busy;
     int idle[3], next;
 
-    if (w->client_tls != NULL)
+    if (k->client_tls != NULL)
         return;
-    world_start(w);
+    front_kit_start(k);
     clock_fake(clock_us(), clock_wall_us());
-    client_open(w, &busy);
+    client_open(k, &busy);
     client_ask(&busy, "/held");
-    ok(world_handled(w, 1), "one with a request");
+    ok(front_kit_handled(k, 1), "one with a request");
     for (int i = 0; i < 3; i++) {
-        idle[i] = client_raw_from(w, (unsigned char)(i + 2));
-        client_raw_asks(w, idle[i]);
+        idle[i] = client_raw_from(k, (unsigned char)(i + 2));
+        client_raw_asks(k, idle[i]);
         pass_ms(500);
     }
-    client_raw_asks(w, idle[0]); /* the second is idle for longest now */
-    w->opts.max_connections = 4;
-    front_update(w->front, &w->opts);
-    next = client_raw_from(w, 6);
-    pass_and_look(w, 3900);
-    is_double(world_closed(w, "crowded_out"), 0, "who asks every few seconds keeps his place");
-    pass_and_look(w, 200);
-    is_double(world_closed(w, "crowded_out"), 1, "after 5 s one makes room");
+    client_raw_asks(k, idle[0]); /* the second is idle for longest now */
+    k->opts.max_connections = 4;
+    front_update(k->front, &k->opts);
+    next = client_raw_from(k, 6);
+    pass_and_look(k, 3900);
+    is_double(front_kit_closed(k, "crowded_out"), 0, "who asks every few seconds keeps his place");
+    pass_and_look(k, 200);
+    is_double(front_kit_closed(k, "crowded_out"), 1, "after 5 s one makes room");
     ok(is_open(idle[0]) && !is_open(idle[1]) && is_open(idle[2]), "the one that has been idle for longest");
-    client_raw_asks(w, next);
+    client_raw_asks(k, next);
     clock_real();
     is_int(busy.end, CLIENT_OPEN, "a request under way stays");
     client_close(&busy, STREAM_CLOSE_NOW);
     for (int i = 0; i < 3; i++)
         close(idle[i]);
     close(next);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(k), "over");
 }
 
 /* Or one address could take the places of all others, by requests that do not end. */
-static void test_resting_ones_stay_beside_many(struct world *w)
+static void test_resting_ones_stay_beside_many(struct front_kit *k)
 {
     enum { BUSY = 11 };
-    struct client busy[BUSY];
+    struct front_client busy[BUSY];
     int idle;
 
-    if (w->client_tls != NULL)
+    if (k->client_tls != NULL)
         return;
-    world_start(w);
+    front_kit_start(k);
     clock_fake(clock_us(), clock_wall_us());
-    idle = client_raw_from(w, 2);
-    client_raw_asks(w, idle);
+    idle = client_raw_from(k, 2);
+    client_raw_asks(k, idle);
     for (unsigned i = 0; i < BUSY; i++) {
-        client_open(w, &busy[i]);
+        client_open(k, &busy[i]);
         client_ask(&busy[i], "/held");
-        world_handled(w, i + 2);
+        front_kit_handled(k, i + 2);
     }
-    w->opts.max_connections = BUSY + 1;
-    front_update(w->front, &w->opts);
-    pass_and_look(w, 20000);
+    k->opts.max_connections = BUSY + 1;
+    front_update(k->front, &k->opts);
+    pass_and_look(k, 20000);
     ok(is_open(idle), "one of another address stays while somebody has much more than a share");
     clock_real();
     close(idle);
     for (int i = 0; i < BUSY; i++)
         client_close(&busy[i], STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(k), "over");
 }
 
-static const struct world_story stories[] = {
+static const struct front_kit_story stories[] = {
     {"resting ones make room", test_resting_ones_make_room},
     {"resting ones stay beside many", test_resting_ones_stay_beside_many},
 };
 
 int main(void)
 {
-    world_run(stories, ROWS(stories));
+    front_kit_run(stories, ROWS(stories));
     return tap_end();
 }

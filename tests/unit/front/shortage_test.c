@@ -47,7 +47,7 @@ WRAPPED(nghttp2_session_consume_connection, (nghttp2_session * s, size_t n), (s,
 
 static bool is_over(void *arg)
 {
-    struct kit *k = arg;
+    struct front_h2_kit *k = arg;
 
     return k->end != CLIENT_OPEN || k->req[0].closed || k->held[0].ended || k->held[0].gone > 0;
 }
@@ -84,7 +84,7 @@ static void respond(struct exchange *x, struct http_head *head, struct http_head
     arena_holds = false;
 }
 
-static void answer(struct kit *k, bool empty)
+static void answer(struct front_h2_kit *k, bool empty)
 {
     struct held *h = &k->held[0];
     struct http_head head, trailers;
@@ -95,10 +95,10 @@ static void answer(struct kit *k, bool empty)
     head.status = 200;
     if (h->x != NULL)
         exchange_respond(h->x, &head, (struct http_body){empty ? HTTP_BODY_LENGTH : HTTP_BODY_CHUNKED, 0});
-    kit_settle(k);
+    h2_kit_settle(k);
     if (h->x != NULL && !empty)
         exchange_body(h->x, SLICE_LIT("answer"));
-    kit_settle(k);
+    h2_kit_settle(k);
     if (h->x != NULL)
         exchange_finish(h->x, empty ? NULL : &trailers);
     h->x = NULL;
@@ -109,39 +109,39 @@ struct outcome {
 };
 
 /* One request, from its connection's first byte on. */
-static void over_http2(struct kit *k, bool empty, struct outcome *o)
+static void over_http2(struct front_h2_kit *k, bool empty, struct outcome *o)
 {
     struct req *r;
     bool asked, answered;
 
     k->n_held = 0;
-    kit_connect(k, false, false);
+    h2_kit_connect(k, false, false);
     arena_holds = false;
-    r = kit_ask(k, "POST", "/a?trailer", "h", "cookie: a\ncookie: b\ncookie: c\nx-one: 1\ncontent-type: t\n" MORE("\n"),
-                5);
+    r = h2_kit_ask(k, "POST", "/a?trailer", "h",
+                   "cookie: a\ncookie: b\ncookie: c\nx-one: 1\ncontent-type: t\n" MORE("\n"), 5);
     memset(&k->held[0], 0, sizeof(k->held[0]));
     buf_init(&k->held[0].told, 1000);
-    (void)kit_until(k, is_over, k);
+    (void)h2_kit_until(k, is_over, k);
     asked = k->n_held > 0;
     if (asked && k->held[0].x != NULL && k->held[0].ended) {
         ok(is_whole(k->held[0].x, true), "the request is what was sent");
-        is_str(kit_text(&k->held[0].told), "body() end x-sum=abc ", "and its trailers");
+        is_str(h2_kit_text(&k->held[0].told), "body() end x-sum=abc ", "and its trailers");
         answer(k, empty);
     }
-    (void)kit_closed(k, r);
+    (void)h2_kit_closed(k, r);
     arena_holds = true;
     without_memory = NULL;
     answered = r->status == 200 && r->ended && r->code == 0;
     if (answered)
-        ok(r->interim == 103 && kit_has(&r->fields, "x-answer: yes") &&
-               (empty || (kit_has(&r->body, "answer") && kit_has(&r->trailers, "x-end: 1"))),
+        ok(r->interim == 103 && h2_kit_has(&r->fields, "x-answer: yes") &&
+               (empty || (h2_kit_has(&r->body, "answer") && h2_kit_has(&r->trailers, "x-end: 1"))),
            "the answer is what was given");
     ok(answered || r->code != 0 || r->status >= 500 || k->end != CLIENT_OPEN, "or it is none");
     o->whole += answered;
     o->refused += !answered;
     o->gone += k->held[0].gone;
-    kit_disconnect(k);
-    world_empty(&k->w);
+    h2_kit_disconnect(k);
+    front_kit_empty(&k->front);
     buf_free(&k->held[0].told);
     k->n_held = 0;
 }
@@ -151,12 +151,12 @@ static void http2(void)
     static const char *const functions[] = {"nghttp2_submit_response",        "nghttp2_submit_headers",
                                             "nghttp2_submit_rst_stream",      "nghttp2_session_resume_data",
                                             "nghttp2_session_consume_stream", "nghttp2_session_consume_connection"};
-    static struct kit k;
+    static struct front_h2_kit k;
     struct outcome o = {0, 0, 0}, of_function;
 
     arena_holds = true;
-    kit_init(&k);
-    kit_start(&k);
+    h2_kit_init(&k);
+    h2_kit_start(&k);
     for (int empty = 0; empty < 2; empty++) {
         o = (struct outcome){0, 0, 0};
         arena_fails_at = 0;
@@ -178,7 +178,7 @@ static void http2(void)
         is_u64(of_function.whole, i == 2, "%s", functions[i]);
         is_u64(of_function.gone, i != 2, "the proxy is told");
     }
-    kit_end(&k);
+    h2_kit_end(&k);
 }
 
 static void drained(void *arg)
@@ -189,51 +189,51 @@ static void drained(void *arg)
 /* Who cannot be told that we leave, or that his request is over, is left without a word. */
 static void end_without_memory(const char *function, bool abort)
 {
-    static struct kit k;
+    static struct front_h2_kit k;
     bool gone = false;
 
-    kit_init(&k);
-    kit_start(&k);
-    kit_connect(&k, false, false);
-    kit_get(&k, "/x");
-    kit_held(&k, 1);
+    h2_kit_init(&k);
+    h2_kit_start(&k);
+    h2_kit_connect(&k, false, false);
+    h2_kit_get(&k, "/x");
+    h2_kit_held(&k, 1);
     without_memory = function;
     if (abort) {
         exchange_abort(k.held[0].x, "test");
         k.held[0].gone = 1;
     } else {
-        front_drain(k.w.front, drained, &gone);
+        front_drain(k.front.front, drained, &gone);
     }
-    ok(kit_ended(&k), "%s: the connection ends", function);
+    ok(h2_kit_ended(&k), "%s: the connection ends", function);
     without_memory = NULL;
-    kit_settle(&k);
+    h2_kit_settle(&k);
     ok(gone || abort, "nothing holds the drain");
     is_u64(k.held[0].gone, 1, "the proxy is told");
-    is_double(world_closed(&k.w, "no_memory"), 1, "counted");
-    kit_end(&k);
+    is_double(front_kit_closed(&k.front, "no_memory"), 1, "counted");
+    h2_kit_end(&k);
 }
 
 /* Who cannot even be refused sees that there is no answer; the others on the connection have theirs. */
 static void refusal_without_memory(void)
 {
-    static struct kit k;
+    static struct front_h2_kit k;
     struct req *r;
 
-    kit_init(&k);
-    kit_start(&k);
-    kit_connect(&k, false, false);
+    h2_kit_init(&k);
+    h2_kit_start(&k);
+    h2_kit_connect(&k, false, false);
     for (int short_of = 0; short_of < 2; short_of++) {
         without_memory = short_of ? "nghttp2_submit_response" : NULL;
-        r = kit_ask(&k, "FOO", "/x", "h", NULL, 0);
-        ok(kit_closed(&k, r), "a request that is refused ends");
+        r = h2_kit_ask(&k, "FOO", "/x", "h", NULL, 0);
+        ok(h2_kit_closed(&k, r), "a request that is refused ends");
         is_int(r->status, short_of ? 0 : 501, "with the refusal, or without memory for it");
         is_int(r->code, short_of ? NGHTTP2_INTERNAL_ERROR : NGHTTP2_NO_ERROR, "is reset");
     }
     without_memory = NULL;
-    r = kit_get(&k, "/sync");
-    ok(kit_closed(&k, r) && r->status == 200, "the next one is answered");
-    kit_disconnect(&k);
-    kit_end(&k);
+    r = h2_kit_get(&k, "/sync");
+    ok(h2_kit_closed(&k, r) && r->status == 200, "the next one is answered");
+    h2_kit_disconnect(&k);
+    h2_kit_end(&k);
 }
 
 /* What nghttp2 says to the next bytes of a client; 0: what it thinks of them. */
@@ -254,28 +254,28 @@ ssize_t __wrap_nghttp2_session_mem_recv(nghttp2_session *s, const uint8_t *in, s
 
 static void refused_by_nghttp2(ssize_t error, const char *reason)
 {
-    static struct kit k;
+    static struct front_h2_kit k;
 
-    kit_init(&k);
-    kit_start(&k);
-    kit_connect(&k, false, false);
-    kit_get(&k, "/x");
-    kit_held(&k, 1);
-    kit_settle(&k);
+    h2_kit_init(&k);
+    h2_kit_start(&k);
+    h2_kit_connect(&k, false, false);
+    h2_kit_get(&k, "/x");
+    h2_kit_held(&k, 1);
+    h2_kit_settle(&k);
     says_to_input = error;
-    kit_get(&k, "/y");
-    ok(kit_ended(&k), "%s: the connection ends", nghttp2_strerror((int)error));
-    kit_settle(&k);
+    h2_kit_get(&k, "/y");
+    ok(h2_kit_ended(&k), "%s: the connection ends", nghttp2_strerror((int)error));
+    h2_kit_settle(&k);
     is_u64(k.held[0].gone, 1, "the proxy is told");
-    is_double(world_closed(&k.w, reason), 1, "counted as %s", reason);
-    kit_end(&k);
+    is_double(front_kit_closed(&k.front, reason), 1, "counted as %s", reason);
+    h2_kit_end(&k);
 }
 
 /* ---- HTTP/1.1 ---- */
 
 struct h1_goal {
-    struct world *w;
-    struct client *c;
+    struct front_kit *w;
+    struct front_client *c;
 };
 
 static bool h1_is_over(void *arg)
@@ -286,28 +286,28 @@ static bool h1_is_over(void *arg)
            (buf_len(&g->w->sink) > 0 && memmem(buf_slice(&g->w->sink).p, buf_len(&g->w->sink), "end trailer", 11));
 }
 
-static void over_http1(struct world *w, struct outcome *o)
+static void over_http1(struct front_kit *w, struct outcome *o)
 {
     static const char request[] =
         "POST /a?trailer HTTP/1.1\r\nHost: h\r\nCookie: a; b; c\r\nX-One: 1\r\n"
         "Content-Type: t\r\n" MORE("\r\n") "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"
                                            "X-Sum: abc\r\n\r\n";
     struct http_head head, trailers;
-    struct client c;
+    struct front_client c;
     struct h1_goal g = {w, &c};
     bool answered;
     const char *got;
 
     w->gone = 0;
-    (void)world_sunk(w);
+    (void)front_kit_sunk(w);
     client_open(w, &c);
     arena_holds = false;
     client_send(&c, request);
-    (void)world_until(w, h1_is_over, &g);
+    (void)front_kit_until(w, h1_is_over, &g);
     if (w->x != NULL && buf_len(&w->sink) > 0 &&
         memmem(buf_slice(&w->sink).p, buf_len(&w->sink), "end trailer", 11) != NULL) {
         ok(is_whole(w->x, false), "the request is what was sent");
-        is_str(world_sunk(w), "body(hello) end trailer:X-Sum ", "and its body");
+        is_str(front_kit_sunk(w), "body(hello) end trailer:X-Sum ", "and its body");
         respond(w->x, &head, &trailers);
         head.status = 200;
         exchange_respond(w->x, &head, (struct http_body){HTTP_BODY_CHUNKED, 0});
@@ -317,7 +317,7 @@ static void over_http1(struct world *w, struct outcome *o)
             exchange_finish(w->x, &trailers);
         w->x = NULL;
     }
-    world_settle(w);
+    front_kit_settle(w);
     arena_holds = true;
     got = client_take(&c);
     answered = strncmp(got, "HTTP/1.1 200 ", 13) == 0 && strstr(got, "\r\n0\r\n") != NULL;
@@ -329,19 +329,19 @@ static void over_http1(struct world *w, struct outcome *o)
     o->whole += answered;
     o->refused += !answered;
     client_close(&c, STREAM_CLOSE_NOW);
-    world_empty(w);
+    front_kit_empty(w);
     w->x = NULL;
 }
 
 static void http1(void)
 {
     struct outcome o = {0, 0, 0};
-    struct world w;
+    struct front_kit w;
 
     arena_holds = true;
     arena_fails_at = 0;
-    world_init(&w, false);
-    world_start(&w);
+    front_kit_init(&w, false);
+    front_kit_start(&w);
     over_http1(&w, &o);
     is_u64(o.whole, 1, "with all memory");
     for (arena_fails_at = 1; arena_fails_at < 200; arena_fails_at++) {
@@ -352,7 +352,7 @@ static void http1(void)
     }
     ok(o.refused > 4 && o.whole == 2, "HTTP/1.1: %u allocations, each of which fails", o.refused);
     arena_fails_at = 0;
-    world_end(&w);
+    front_kit_end(&w);
 }
 
 /* ---- who is told what ---- */
@@ -409,32 +409,32 @@ static const struct {
 
 static void told_over_http2(size_t i)
 {
-    static struct kit k;
+    static struct front_h2_kit k;
     struct req *r;
 
-    kit_init(&k);
-    kit_start(&k);
-    kit_connect(&k, false, false);
-    kit_settle(&k);
+    h2_kit_init(&k);
+    h2_kit_start(&k);
+    h2_kit_connect(&k, false, false);
+    h2_kit_settle(&k);
     begin_shortage(shortages[i].allocation, shortages[i].quota, shortages[i].wait);
-    r = kit_get(&k, "/x");
-    ok(kit_closed(&k, r), "HTTP/2, shortage %zu: over", i);
+    r = h2_kit_get(&k, "/x");
+    ok(h2_kit_closed(&k, r), "HTTP/2, shortage %zu: over", i);
     end_shortage();
     is_u64(r->status, shortages[i].http2, "refused");
-    is_str(kit_text(&r->body), shortages[i].text, "and told why");
+    is_str(h2_kit_text(&r->body), shortages[i].text, "and told why");
     is_u64(k.n_held, 0, "the proxy hears nothing of it");
-    r = kit_get(&k, "/sync");
-    ok(kit_closed(&k, r) && r->status == 200, "the next one is answered");
-    kit_end(&k);
+    r = h2_kit_get(&k, "/sync");
+    ok(h2_kit_closed(&k, r) && r->status == 200, "the next one is answered");
+    h2_kit_end(&k);
 }
 
 static void told_over_http1(size_t i, bool in_pieces)
 {
-    struct client c;
-    struct world w;
+    struct front_client c;
+    struct front_kit w;
 
-    world_init(&w, false);
-    world_start(&w);
+    front_kit_init(&w, false);
+    front_kit_start(&w);
     client_open(&w, &c);
     client_ask(&c, "/sync");
     ok(client_ends_in(&c, "sync"), "answered");
@@ -445,9 +445,9 @@ static void told_over_http1(size_t i, bool in_pieces)
     ok(strstr(client_take(&c), "HTTP/1.1 429 ") != NULL, "refused");
     is_u64(w.handled, 1, "the proxy hears nothing of it");
     client_close(&c, STREAM_CLOSE_NOW);
-    ok(world_empty(&w), "over");
-    is_double(world_closed(&w, "memory"), 1, "for the memory of clients");
-    world_end(&w);
+    ok(front_kit_empty(&w), "over");
+    is_double(front_kit_closed(&w, "memory"), 1, "for the memory of clients");
+    front_kit_end(&w);
 }
 
 static void who_is_told_what(void)

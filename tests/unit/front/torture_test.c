@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "lib/tap.h"
-#include "unit/front/world.h"
+#include "unit/front/kit.h"
 #include "unit/net/fixture.h"
 
 enum { MOST = 400 };
@@ -47,10 +47,10 @@ static const struct scene {
 
 struct goal {
     const struct scene *scene;
-    struct client *c;
+    struct front_client *c;
 };
 
-static bool contains(struct client *c, const char *text)
+static bool contains(struct front_client *c, const char *text)
 {
     return buf_len(&c->in) > 0 && memmem(buf_slice(&c->in).p, buf_len(&c->in), text, strlen(text)) != NULL;
 }
@@ -61,7 +61,7 @@ static bool is_whole(const struct goal *g)
            (g->scene->answers[1] == NULL || contains(g->c, g->scene->answers[1]));
 }
 
-static bool has_goaway(struct client *c)
+static bool has_goaway(struct front_client *c)
 {
     static const char resets[][9] = {{0, 0, 4, 3, 0, 0, 0, 0, 1}, {0, 0, 4, 3, 0, 0, 0, 0, 3}};
 
@@ -79,26 +79,26 @@ static bool is_over(void *arg)
 }
 
 /* True: answered as if nothing had failed. */
-static bool tell(struct world *w, const struct scene *s, uint64_t nth, uint64_t *calls)
+static bool tell(struct front_kit *k, const struct scene *s, uint64_t nth, uint64_t *calls)
 {
     uint64_t before;
-    struct client c;
+    struct front_client c;
     struct goal g = {s, &c};
     bool whole;
 
-    (void)world_sunk(w);
-    client_start(w, &c);
+    (void)front_kit_sunk(k);
+    client_start(k, &c);
     client_send_bytes(&c, s->request);
     before = mem_calls();
     mem_fail_nth(nth);
-    ok(world_until(w, is_over, &g), "%s, %u: over", s->name, (unsigned)nth);
+    ok(front_kit_until(k, is_over, &g), "%s, %u: over", s->name, (unsigned)nth);
     mem_fail_nth(0);
     *calls = mem_calls() - before;
     whole = is_whole(&g);
     client_close(&c, STREAM_CLOSE_ABORT);
-    if (!world_empty(w))
+    if (!front_kit_empty(k))
         tap_bail("%s, %u: a connection stays", s->name, (unsigned)nth);
-    w->x = NULL;
+    k->x = NULL;
     return whole;
 }
 
@@ -107,27 +107,27 @@ static void torture(const struct scene *s)
     unsigned failed = 0;
     uint64_t calls = 0, ignored;
     size_t kept;
-    struct world w;
+    struct front_kit k;
 
     if (s->http2)
-        world_init_http2(&w);
+        front_kit_init_http2(&k);
     else
-        world_init(&w, s->tls);
-    world_start(&w);
-    ok(tell(&w, s, 0, &calls), "%s: with all memory", s->name);
-    world_settle(&w);
-    kept = front_memory(w.front);
+        front_kit_init(&k, s->tls);
+    front_kit_start(&k);
+    ok(tell(&k, s, 0, &calls), "%s: with all memory", s->name);
+    front_kit_settle(&k);
+    kept = front_memory(k.front);
     is_u64(kept, 0, "nothing is held then");
     for (uint64_t nth = 1; nth <= calls && nth < MOST; nth++) {
-        failed += !tell(&w, s, nth, &ignored);
-        world_settle(&w);
-        is_u64(front_memory(w.front), 0, "nor when it fails");
-        if (!tell(&w, s, 0, &calls))
+        failed += !tell(&k, s, nth, &ignored);
+        front_kit_settle(&k);
+        is_u64(front_memory(k.front), 0, "nor when it fails");
+        if (!tell(&k, s, 0, &calls))
             tap_bail("%s, %u: the next one is not served", s->name, (unsigned)nth);
     }
     ok(failed > 0, "%s: %llu allocations, %u failures that the client saw", s->name, (unsigned long long)calls, failed);
-    is_u64(front_exchanges(w.front), 0, "no request is counted any more");
-    world_end(&w);
+    is_u64(front_exchanges(k.front), 0, "no request is counted any more");
+    front_kit_end(&k);
 }
 
 /* ---- the front itself ---- */
@@ -141,22 +141,22 @@ static void test_front_new(void)
 
     for (uint64_t nth = 1; nth < MOST && !all; nth++) {
         struct err err = {""};
-        struct world w;
+        struct front_kit k;
         uint64_t before;
 
-        world_init(&w, false);
-        w.opts.proxy_protocol_from = from_loopback;
+        front_kit_init(&k, false);
+        k.opts.proxy_protocol_from = from_loopback;
         before = mem_calls();
         mem_fail_nth(nth);
-        w.front = front_new(w.loop, w.metrics, &w.opts, &err);
+        k.front = front_new(k.loop, k.metrics, &k.opts, &err);
         all = mem_calls() - before < nth;
         mem_fail_nth(0);
-        if (w.front == NULL) {
+        if (k.front == NULL) {
             failed++;
             ok(strstr(err.text, "memory") != NULL, "allocation %u: %s", (unsigned)nth, err.text);
         }
-        ok(!all || w.front != NULL, "with all of them there is one");
-        world_end(&w);
+        ok(!all || k.front != NULL, "with all of them there is one");
+        front_kit_end(&k);
     }
     ok(all && failed > 4, "a front is made, or it is said that there is no memory: %u times", failed);
 }
@@ -167,29 +167,29 @@ static void test_front_update(void)
     char *said = NULL;
     size_t n_said;
     FILE *log = open_memstream(&said, &n_said);
-    struct client c;
-    struct world w;
+    struct front_client c;
+    struct front_kit k;
 
     log_set_verbosity(0);
     log_set_stream(log);
-    world_init(&w, false);
-    w.opts.proxy_protocol_from = from_loopback;
-    world_start(&w);
-    w.opts.proxy_protocol_from = from_elsewhere;
+    front_kit_init(&k, false);
+    k.opts.proxy_protocol_from = from_loopback;
+    front_kit_start(&k);
+    k.opts.proxy_protocol_from = from_elsewhere;
     mem_fail_nth(1);
-    front_update(w.front, &w.opts);
+    front_update(k.front, &k.opts);
     mem_fail_nth(0);
-    client_open(&w, &c);
+    client_open(&k, &c);
     client_ask(&c, "/sync");
     ok(client_ended(&c) != CLIENT_OPEN, "without memory for other balancers the old ones are asked for their header");
-    is_double(world_closed(&w, "proxy_header"), 1, "counted");
+    is_double(front_kit_closed(&k, "proxy_header"), 1, "counted");
     client_close(&c, STREAM_CLOSE_NOW);
-    front_update(w.front, &w.opts);
-    client_open(&w, &c);
+    front_update(k.front, &k.opts);
+    client_open(&k, &c);
     client_ask(&c, "/sync");
     ok(client_ends_in(&c, "sync"), "with it the new ones are");
     client_close(&c, STREAM_CLOSE_NOW);
-    world_end(&w);
+    front_kit_end(&k);
     log_set_stream(stderr);
     (void)fclose(log);
     ok(strstr(said, "Out of memory: proxy-protocol-from stays as it was") != NULL, "which is said");

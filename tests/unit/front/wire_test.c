@@ -89,7 +89,7 @@ static void be_true(void)
 
 /* ---- HTTP/1.1: a client that cannot be written to ---- */
 
-static void open_client(struct world *w, struct client *c)
+static void open_client(struct front_kit *w, struct front_client *c)
 {
     client_open(w, c);
     client_side = c->s;
@@ -110,7 +110,7 @@ static const struct {
 };
 
 /* What the proxy is told by the call itself. */
-static bool give(struct world *w, enum answer_part part)
+static bool give(struct front_kit *w, enum answer_part part)
 {
     struct http_head *head;
     struct exchange *x = w->x;
@@ -134,15 +134,15 @@ static bool give(struct world *w, enum answer_part part)
     return true;
 }
 
-static void unwritable(struct world *w, size_t i)
+static void unwritable(struct front_kit *w, size_t i)
 {
     enum answer_part part = unwritten[i].part;
-    struct client c;
+    struct front_client c;
     bool told = part != END && part != UPGRADE; /* of the others the proxy is through with it */
 
     open_client(w, &c);
     client_send(&c, "GET /x HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n");
-    ok(world_handled(w, w->handled + 1), "a request");
+    ok(front_kit_handled(w, w->handled + 1), "a request");
     if (part == BODY || part == END)
         ok(give(w, HEAD), "whose answer begins");
     broken = true;
@@ -150,36 +150,36 @@ static void unwritable(struct world *w, size_t i)
     ok(!give(w, part), "%s that cannot be written", unwritten[i].name);
     is_u64(pieces_before, 0, "written as far as it could be");
     if (told)
-        ok(world_sink_has(w, "gone(client cannot be written to)"), "the proxy is told");
-    ok(world_empty(w), "that is the end");
+        ok(front_kit_sink_has(w, "gone(client cannot be written to)"), "the proxy is told");
+    ok(front_kit_empty(w), "that is the end");
     be_true();
     is_u64(w->gone, told, "told once, or not at all");
-    is_double(world_closed(w, unwritten[i].reason), 1, "counted as %s", unwritten[i].reason);
+    is_double(front_kit_closed(w, unwritten[i].reason), 1, "counted as %s", unwritten[i].reason);
     if (part == BODY || part == END)
         is_int(client_ended(&c), CLIENT_BROKEN, "the client sees that some is lost");
     client_close(&c, STREAM_CLOSE_NOW);
 }
 
-static void test_unwritable(struct world *w)
+static void test_unwritable(struct front_kit *w)
 {
     bool tls = w->client_tls != NULL;
 
-    world_end(w);
+    front_kit_end(w);
     for (size_t i = 0; i < ROWS(unwritten); i++) {
-        world_init(w, tls);
-        world_start(w);
+        front_kit_init(w, tls);
+        front_kit_start(w);
         unwritable(w, i);
-        world_end(w);
+        front_kit_end(w);
     }
-    world_init(w, tls);
+    front_kit_init(w, tls);
 }
 
 /* Nor can it be told that it is refused. */
-static void test_unwritable_refusal(struct world *w)
+static void test_unwritable_refusal(struct front_kit *w)
 {
-    struct client c;
+    struct front_client c;
 
-    world_start(w);
+    front_kit_start(w);
     for (unsigned pieces = 0; pieces < 3; pieces++) {
         open_client(w, &c);
         broken = true;
@@ -189,20 +189,20 @@ static void test_unwritable_refusal(struct world *w)
         be_true();
         is_int(strstr(client_take(&c), "\r\n\r\n") != NULL, pieces > 0, "so much it has");
         client_close(&c, STREAM_CLOSE_NOW);
-        ok(world_empty(w), "over");
-        is_double(world_closed(w, "bad_request"), pieces + 1, "counted as what it was refused for");
+        ok(front_kit_empty(w), "over");
+        is_double(front_kit_closed(w, "bad_request"), pieces + 1, "counted as what it was refused for");
     }
 }
 
 /* ---- HTTP/1.1: what the client's kernel has taken ---- */
 
 /* Who reads the end of his last answer is not idle; who has stopped is. */
-static void test_idle_and_reading(struct world *w)
+static void test_idle_and_reading(struct front_kit *w)
 {
-    struct client c;
+    struct front_client c;
 
     w->opts.idle_timeout_ms = w->opts.body_timeout_ms = 30;
-    world_start(w);
+    front_kit_start(w);
     open_client(w, &c);
     clock_fake(clock_us(), clock_wall_us());
     unsent_says = 1000;
@@ -210,44 +210,44 @@ static void test_idle_and_reading(struct world *w)
     ok(client_ends_in(&c, "sync"), "an answer");
     for (int i = 0; i < 4; i++) {
         unsent_says -= 100;
-        world_pass(w, 31);
+        front_kit_pass(w, 31);
     }
-    is_double(world_closed(w, "idle_timeout"), 0, "whose client takes some of it all the time");
+    is_double(front_kit_closed(w, "idle_timeout"), 0, "whose client takes some of it all the time");
     is_u64(front_connections(w->front), 1, "stays");
-    world_pass(w, 31);
-    world_pass(w, 31);
-    ok(world_empty(w), "and no longer than that");
-    is_double(world_closed(w, "idle_timeout"), 1, "counted");
+    front_kit_pass(w, 31);
+    front_kit_pass(w, 31);
+    ok(front_kit_empty(w), "and no longer than that");
+    is_double(front_kit_closed(w, "idle_timeout"), 1, "counted");
     be_true();
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
 }
 
 /* Time passes, and at the limit it is looked for who makes room. */
-static void pass_and_look(struct world *w, unsigned ms)
+static void pass_and_look(struct front_kit *w, unsigned ms)
 {
     clock_fake(clock_us() + 1000 * (uint64_t)ms, clock_wall_us());
     for (int i = 0; i < 25; i++)
         loop_run_once(w->loop, 10);
 }
 
-static double slow_readers(struct world *w)
+static double slow_readers(struct front_kit *w)
 {
-    return world_metric(w, "mvproxy_front_slow_readers_total", NULL);
+    return front_kit_metric(w, "mvproxy_front_slow_readers_total", NULL);
 }
 
 /* To the byte: who has taken all that waited when it was seen first has not been slow, whatever has come to it since.
  */
-static void test_taken_to_the_byte(struct world *w)
+static void test_taken_to_the_byte(struct front_kit *w)
 {
-    struct client watch[3], c;
+    struct front_client watch[3], c;
 
     w->opts.max_connections = 3;
-    world_start(w);
+    front_kit_start(w);
     for (unsigned i = 0; i < 3; i++) {
         client_open(w, &watch[i]);
         client_ask(&watch[i], "/watch");
-        ok(world_handled(w, i + 1), "one that watches");
+        ok(front_kit_handled(w, i + 1), "one that watches");
         exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
         respond_more(w, "event");
         ok(client_ends_in(&watch[i], "event\r\n"), "and has been told all");
@@ -269,23 +269,23 @@ static void test_taken_to_the_byte(struct world *w)
     client_close(&c, STREAM_CLOSE_NOW);
     for (int i = 0; i < 3; i++)
         client_close(&watch[i], STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
 }
 
 /* Said once, for as long as it lasts. */
-static void test_full_is_said_once(struct world *w)
+static void test_full_is_said_once(struct front_kit *w)
 {
     char *said = NULL, *first;
     size_t n_said;
     FILE *log = open_memstream(&said, &n_said);
-    struct client watch, c;
+    struct front_client watch, c;
 
     log_set_stream(log);
     w->opts.max_connections = 1;
-    world_start(w);
+    front_kit_start(w);
     client_open(w, &watch);
     client_ask(&watch, "/watch");
-    ok(world_handled(w, 1), "as many as may be");
+    ok(front_kit_handled(w, 1), "as many as may be");
     clock_fake(clock_us(), clock_wall_us());
     client_start(w, &c);
     for (int i = 0; i < 4; i++)
@@ -299,50 +299,50 @@ static void test_full_is_said_once(struct world *w)
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
     client_close(&watch, STREAM_CLOSE_NOW);
-    ok(world_empty(w), "over");
+    ok(front_kit_empty(w), "over");
 }
 
 /* ---- HTTP/2 ---- */
 
-static void connect_kit(struct kit *k, bool raw)
+static void connect_kit(struct front_h2_kit *k, bool raw)
 {
-    kit_connect(k, raw, false);
+    h2_kit_connect(k, raw, false);
     client_side = k->s;
 }
 
 static void h2_unwritable(unsigned pieces)
 {
-    static struct kit k;
+    static struct front_h2_kit k;
     struct held *h = &k.held[0];
 
-    kit_init(&k);
-    kit_start(&k);
+    h2_kit_init(&k);
+    h2_kit_start(&k);
     connect_kit(&k, false);
-    kit_get(&k, "/x");
-    ok(kit_held(&k, 1), "a request");
-    kit_settle(&k);
+    h2_kit_get(&k, "/x");
+    ok(h2_kit_held(&k, 1), "a request");
+    h2_kit_settle(&k);
     broken = true;
     pieces_before = pieces;
-    exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     exchange_body(h->x, SLICE_LIT("abc"));
-    ok(kit_told(&k, h, "gone(client cannot be written to)"), "after %u pieces: the proxy is told", pieces);
-    ok(world_empty(&k.w), "over");
+    ok(h2_kit_told(&k, h, "gone(client cannot be written to)"), "after %u pieces: the proxy is told", pieces);
+    ok(front_kit_empty(&k.front), "over");
     is_u64(pieces_before, 0, "written as far as it could be");
     be_true();
-    is_double(world_closed(&k.w, "stream_failed"), 1, "counted");
+    is_double(front_kit_closed(&k.front, "stream_failed"), 1, "counted");
     is_u64(h->gone, 1, "told once");
-    kit_end(&k);
+    h2_kit_end(&k);
 }
 
-static void test_h2_unwritable_at_once(struct kit *k)
+static void test_h2_unwritable_at_once(struct front_h2_kit *k)
 {
     connect_kit(k, false);
-    kit_settle(k);
+    h2_kit_settle(k);
     broken = true;
-    kit_get(k, "/sync");
-    ok(world_empty(&k->w), "an answer that the proxy gives at once, and that cannot be written");
+    h2_kit_get(k, "/sync");
+    ok(front_kit_empty(&k->front), "an answer that the proxy gives at once, and that cannot be written");
     be_true();
-    is_double(world_closed(&k->w, "stream_failed"), 1, "ends the connection");
+    is_double(front_kit_closed(&k->front, "stream_failed"), 1, "ends the connection");
 }
 
 /* A body longer than what may wait for a client. */
@@ -359,23 +359,23 @@ static void refusal_body(struct buf *out, unsigned status, const char *message, 
 
 static void h2_refusal_too_long(void)
 {
-    static struct kit k;
+    static struct front_h2_kit k;
     struct req *r;
 
-    kit_init(&k);
-    k.w.opts.refusal_body = refusal_body;
-    kit_start(&k);
+    h2_kit_init(&k);
+    k.front.opts.refusal_body = refusal_body;
+    h2_kit_start(&k);
     connect_kit(&k, false);
-    r = kit_ask(&k, "FOO", "/x", "h", NULL, 0);
-    ok(kit_closed(&k, r), "a refusal for which there is no room");
+    r = h2_kit_ask(&k, "FOO", "/x", "h", NULL, 0);
+    ok(h2_kit_closed(&k, r), "a refusal for which there is no room");
     is_int((int)r->code, NGHTTP2_INTERNAL_ERROR, "is none");
     is_int((int)r->status, 0, "of which nothing is seen");
-    r = kit_get(&k, "/sync");
-    ok(kit_closed(&k, r) && r->status == 200, "the next one is answered");
-    kit_end(&k);
+    r = h2_kit_get(&k, "/sync");
+    ok(h2_kit_closed(&k, r) && r->status == 200, "the next one is answered");
+    h2_kit_end(&k);
 }
 
-static void test_h2_no_trailers(struct kit *k)
+static void test_h2_no_trailers(struct front_h2_kit *k)
 {
     struct held *h = &k->held[0];
     struct http_head *trailers;
@@ -383,97 +383,97 @@ static void test_h2_no_trailers(struct kit *k)
     struct req *r;
 
     connect_kit(k, false);
-    r = kit_get(k, "/x");
-    ok(kit_held(k, 1), "a request");
+    r = h2_kit_get(k, "/x");
+    ok(h2_kit_held(k, 1), "a request");
     x = h->x;
-    trailers = kit_head(h, 200, "x-end", "1");
-    exchange_respond(x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    trailers = h2_kit_head(h, 200, "x-end", "1");
+    exchange_respond(x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
     exchange_body(x, SLICE_LIT("abc"));
     without_memory = "nghttp2_submit_trailer";
     h->x = NULL;
     exchange_finish(x, trailers);
-    ok(kit_closed(k, r) && !r->ended, "an answer whose trailers find no memory has no end");
+    ok(h2_kit_closed(k, r) && !r->ended, "an answer whose trailers find no memory has no end");
     is_int((int)r->code, NGHTTP2_INTERNAL_ERROR, "it is reset");
     be_true();
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "the connection goes on");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "the connection goes on");
 }
 
-static void test_h2_unknown_stream(struct kit *k)
+static void test_h2_unknown_stream(struct front_h2_kit *k)
 {
     struct req *r;
 
     connect_kit(k, false);
-    kit_settle(k);
+    h2_kit_settle(k);
     without_memory = "nghttp2_session_set_stream_user_data";
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r), "a request that nghttp2 does not keep for us");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r), "a request that nghttp2 does not keep for us");
     is_int((int)r->code, NGHTTP2_INTERNAL_ERROR, "is reset");
     be_true();
-    r = kit_get(k, "/sync");
-    ok(kit_closed(k, r) && r->status == 200, "the next one is answered");
-    is_u64(front_exchanges(k->w.front), 0, "nothing is left");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "the next one is answered");
+    is_u64(front_exchanges(k->front.front), 0, "nothing is left");
 }
 
-static void test_h2_no_last_word(struct kit *k)
+static void test_h2_no_last_word(struct front_h2_kit *k)
 {
-    k->w.opts.header_timeout_ms = 30;
-    front_update(k->w.front, &k->w.opts);
+    k->front.opts.header_timeout_ms = 30;
+    front_update(k->front.front, &k->front.opts);
     connect_kit(k, false);
     without_memory = "nghttp2_session_terminate_session";
-    ok(kit_ended(k), "without memory for the last word");
+    ok(h2_kit_ended(k), "without memory for the last word");
     be_true();
     is_int((int)k->goaways, 0, "there is none");
-    ok(world_empty(&k->w), "over");
-    is_double(world_closed(&k->w, "no_memory"), 1, "counted");
+    ok(front_kit_empty(&k->front), "over");
+    is_double(front_kit_closed(&k->front, "no_memory"), 1, "counted");
 }
 
-static void test_h2_no_ping(struct kit *k)
+static void test_h2_no_ping(struct front_h2_kit *k)
 {
     connect_kit(k, false);
-    kit_get(k, "/x");
-    ok(kit_held(k, 1), "a request");
+    h2_kit_get(k, "/x");
+    ok(h2_kit_held(k, 1), "a request");
     without_memory = "nghttp2_submit_ping";
-    front_drain(k->w.front, NULL, NULL);
-    ok(kit_ended(k), "who cannot be asked whether it has heard is left without a word");
+    front_drain(k->front.front, NULL, NULL);
+    ok(h2_kit_ended(k), "who cannot be asked whether it has heard is left without a word");
     be_true();
     is_int(k->held[0].gone, 1, "the proxy is told");
-    is_double(world_closed(&k->w, "no_memory"), 1, "counted");
+    is_double(front_kit_closed(&k->front, "no_memory"), 1, "counted");
 }
 
 /* It has said goodbye and has its answer, which its kernel takes some of, and then no more. */
-static void test_h2_parted(struct kit *k)
+static void test_h2_parted(struct front_h2_kit *k)
 {
-    k->w.opts.body_timeout_ms = 250;
-    front_update(k->w.front, &k->w.opts);
+    k->front.opts.body_timeout_ms = 250;
+    front_update(k->front.front, &k->front.opts);
     connect_kit(k, false);
-    kit_get(k, "/x");
-    ok(kit_held(k, 1), "a request");
+    h2_kit_get(k, "/x");
+    ok(h2_kit_held(k, 1), "a request");
     nghttp2_submit_goaway(k->session, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, NULL, 0);
-    kit_flush(k);
-    kit_settle(k);
+    h2_kit_flush(k);
+    h2_kit_settle(k);
     clock_fake(clock_us(), clock_wall_us());
     unacknowledged_says = 1000;
-    kit_reply(&k->held[0], 200, "bye");
-    kit_settle(k);
+    h2_kit_reply(&k->held[0], 200, "bye");
+    h2_kit_settle(k);
     for (int i = 0; i < 3; i++) {
         unacknowledged_says -= 100;
-        kit_later(k, 150);
+        h2_kit_later(k, 150);
     }
-    is_u64(front_connections(k->w.front), 1, "who takes some of the last answer all the time stays");
-    kit_later(k, 200);
-    is_u64(front_connections(k->w.front), 1, "and has as long as a body may stall for the next of it");
-    for (int i = 0; i < 3 && front_connections(k->w.front) > 0; i++)
-        kit_later(k, 60);
-    is_u64(front_connections(k->w.front), 0, "and no longer");
+    is_u64(front_connections(k->front.front), 1, "who takes some of the last answer all the time stays");
+    h2_kit_later(k, 200);
+    is_u64(front_connections(k->front.front), 1, "and has as long as a body may stall for the next of it");
+    for (int i = 0; i < 3 && front_connections(k->front.front) > 0; i++)
+        h2_kit_later(k, 60);
+    is_u64(front_connections(k->front.front), 0, "and no longer");
     be_true();
     clock_real();
-    is_double(world_closed(&k->w, "client"), 1, "counted as the end that it is");
-    is_int(kit_ended(k) ? (int)k->end : CLIENT_OPEN, CLIENT_BROKEN, "and its client sees that some is lost");
+    is_double(front_kit_closed(&k->front, "client"), 1, "counted as the end that it is");
+    is_int(h2_kit_ended(k) ? (int)k->end : CLIENT_OPEN, CLIENT_BROKEN, "and its client sees that some is lost");
 }
 
 /* A client that sends more than was allowed on one stream. */
-static void test_h2_beyond_window(struct kit *k)
+static void test_h2_beyond_window(struct front_h2_kit *k)
 {
     static const unsigned char post[] = {0, 0, 6, 1, 4, 0, 0, 0, 1, 0x83, 0x87, 0x84, 0x41, 1, 'h'};
     static const unsigned char get[] = {0, 0, 6, 1, 5, 0, 0, 0, 3, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
@@ -482,23 +482,23 @@ static void test_h2_beyond_window(struct kit *k)
 
     k->pause_all = true;
     connect_kit(k, true);
-    kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
-    kit_settle(k);
-    kit_raw(k, settings_heard, sizeof(settings_heard));
-    kit_raw(k, post, sizeof(post));
-    kit_raw(k, get, sizeof(get));
-    ok(kit_held(k, 2), "an upload that the proxy does not take, and another request");
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_settle(k);
+    h2_kit_raw(k, settings_heard, sizeof(settings_heard));
+    h2_kit_raw(k, post, sizeof(post));
+    h2_kit_raw(k, get, sizeof(get));
+    ok(h2_kit_held(k, 2), "an upload that the proxy does not take, and another request");
     for (int n = 0; n < LIMIT_H2_STREAM_WINDOW; n += 16 << 10) {
-        kit_raw(k, data, sizeof(data));
-        kit_settle(k);
+        h2_kit_raw(k, data, sizeof(data));
+        h2_kit_settle(k);
     }
-    is_u64(front_connections(k->w.front), 1, "as much as there is a window for");
+    is_u64(front_connections(k->front.front), 1, "as much as there is a window for");
     is_int(k->held[0].gone, 0, "is kept");
-    kit_raw(k, data, sizeof(data));
-    ok(kit_ended(k), "more than that ends the connection");
-    ok(world_empty(&k->w), "over");
+    h2_kit_raw(k, data, sizeof(data));
+    ok(h2_kit_ended(k), "more than that ends the connection");
+    ok(front_kit_empty(&k->front), "over");
     is_int(k->held[0].gone + k->held[1].gone, 2, "of which the proxy is told");
-    is_double(world_closed(&k->w, "bad_request"), 1, "counted");
+    is_double(front_kit_closed(&k->front, "bad_request"), 1, "counted");
 }
 
 /* ---- HTTP/2: bodies ---- */
@@ -551,89 +551,89 @@ static void on_sip(struct exchange *x, void *arg)
 static void h2_sips(void)
 {
     enum { UPLOAD = 100000 };
-    static struct kit k;
+    static struct front_h2_kit k;
     struct sipper s = {NULL, 0, 0, false};
     struct exchange *x;
     struct req *r;
 
-    kit_init(&k);
-    k.w.opts.on_request = on_sip;
-    k.w.opts.arg = &s;
-    kit_start(&k);
-    kit_connect(&k, false, false);
-    r = kit_ask(&k, "POST", "/x", "h", NULL, UPLOAD);
-    kit_settle(&k);
+    h2_kit_init(&k);
+    k.front.opts.on_request = on_sip;
+    k.front.opts.arg = &s;
+    h2_kit_start(&k);
+    h2_kit_connect(&k, false, false);
+    r = h2_kit_ask(&k, "POST", "/x", "h", NULL, UPLOAD);
+    h2_kit_settle(&k);
     is_u64(s.calls, 0, "a body that is not wanted yet");
     for (size_t i = 1; i <= 6; i++) {
         exchange_resume_body(s.x);
-        kit_settle(&k);
+        h2_kit_settle(&k);
         is_u64(s.calls, i, "comes by one piece");
         is_u64(s.bytes, i * (16 << 10), "of sixteen KiB");
         ok(!s.ended, "and does not end in between");
     }
     exchange_resume_body(s.x);
-    kit_settle(&k);
+    h2_kit_settle(&k);
     is_u64(s.bytes, UPLOAD, "to its last byte");
     ok(!s.ended, "whose end waits, too");
     exchange_resume_body(s.x);
-    kit_settle(&k);
+    h2_kit_settle(&k);
     ok(s.ended, "for the proxy to want it");
     x = s.x;
     s.x = NULL;
     exchange_abort(x, "test");
-    ok(kit_closed(&k, r), "over");
-    kit_end(&k);
+    ok(h2_kit_closed(&k, r), "over");
+    h2_kit_end(&k);
 }
 
 /* To want more of what is wanted already gives its client no more time. */
-static void test_h2_wanted_twice(struct kit *k)
+static void test_h2_wanted_twice(struct front_h2_kit *k)
 {
-    k->w.opts.body_timeout_ms = 100;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, false);
+    k->front.opts.body_timeout_ms = 100;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
     clock_fake(clock_us(), clock_wall_us());
     k->hold_bodies = true;
-    kit_ask(k, "POST", "/x", "h", NULL, 5);
-    kit_held(k, 1);
+    h2_kit_ask(k, "POST", "/x", "h", NULL, 5);
+    h2_kit_held(k, 1);
     for (int i = 0; i < 8 && k->held[0].x != NULL; i++) {
         exchange_resume_body(k->held[0].x);
-        kit_later(k, 30);
+        h2_kit_later(k, 30);
     }
-    ok(kit_has(&k->held[0].told, "gone(request body stalled)"), "a body stalls however often it is asked for");
+    ok(h2_kit_has(&k->held[0].told, "gone(request body stalled)"), "a body stalls however often it is asked for");
     clock_real();
 }
 
 /* Each answer that is not taken has its own time, though one timer looks after all. */
-static void test_h2_untaken_in_turn(struct kit *k)
+static void test_h2_untaken_in_turn(struct front_h2_kit *k)
 {
     enum { ANSWER = 100000 }; /* more than the client's windows hold */
     struct held *h;
 
-    k->w.opts.body_timeout_ms = 20;
-    front_update(k->w.front, &k->w.opts);
-    kit_connect(k, false, true);
+    k->front.opts.body_timeout_ms = 20;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, true);
     nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE);
-    kit_flush(k);
-    kit_settle(k);
+    h2_kit_flush(k);
+    h2_kit_settle(k);
     clock_fake(clock_us(), clock_wall_us());
     for (unsigned i = 0; i < 2; i++) {
         h = &k->held[i];
-        kit_get(k, "/x");
-        kit_held(k, i + 1);
-        exchange_respond(h->x, kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
-        kit_pump(h, 0, ANSWER);
-        kit_settle(k);
-        kit_later(k, i == 0 ? 12 : 9);
+        h2_kit_get(k, "/x");
+        h2_kit_held(k, i + 1);
+        exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+        h2_kit_pump(h, 0, ANSWER);
+        h2_kit_settle(k);
+        h2_kit_later(k, i == 0 ? 12 : 9);
     }
     is_int((int)k->held[0].gone, 1, "the first one's time is up");
     is_int((int)k->held[1].gone, 0, "the second one's is not");
-    kit_later(k, 13);
+    h2_kit_later(k, 13);
     is_int((int)k->held[1].gone, 1, "and is when it has been as long");
-    is_double(world_metric(&k->w, "mvproxy_front_answers_not_taken_total", NULL), 2, "counted");
+    is_double(front_kit_metric(&k->front, "mvproxy_front_answers_not_taken_total", NULL), 2, "counted");
     clock_real();
 }
 
-static const struct world_story h1_stories[] = {
+static const struct front_kit_story h1_stories[] = {
     {"unwritable", test_unwritable},
     {"unwritable refusal", test_unwritable_refusal},
     {"idle and reading", test_idle_and_reading},
@@ -641,7 +641,7 @@ static const struct world_story h1_stories[] = {
     {"full is said once", test_full_is_said_once},
 };
 
-static const struct kit_story h2_stories[] = {
+static const struct h2_kit_story h2_stories[] = {
     {"unwritable at once", test_h2_unwritable_at_once},
     {"no trailers", test_h2_no_trailers},
     {"unknown stream", test_h2_unknown_stream},
@@ -655,10 +655,10 @@ static const struct kit_story h2_stories[] = {
 
 int main(void)
 {
-    world_run(h1_stories, ROWS(h1_stories));
+    front_kit_run(h1_stories, ROWS(h1_stories));
     for (unsigned pieces = 0; pieces < 3; pieces++)
         h2_unwritable(pieces);
-    kit_run(h2_stories, ROWS(h2_stories), NULL);
+    h2_kit_run(h2_stories, ROWS(h2_stories), NULL);
     h2_refusal_too_long();
     h2_sips();
     return tap_end();

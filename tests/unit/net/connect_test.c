@@ -14,7 +14,7 @@
 #include "base/metric.h"
 #include "lib/tap.h"
 #include "net/egress_proxy.h"
-#include "unit/net/proxy_kit.h"
+#include "unit/net/connect_kit.h"
 
 enum { BULK = 3 << 20, MORE_THAN_ANY_BUFFER = 32 << 20 };
 
@@ -25,7 +25,7 @@ struct stage {
     struct listener *target;
     struct end client, server;
     unsigned reached; /* connections that came to the target */
-    struct proxy_kit proxy;
+    struct connect_kit proxy;
     struct egress_proxy *egress;
     char path[128];
     unsigned calls;
@@ -87,7 +87,7 @@ static void open_stage(struct stage *st, struct loop *l, enum kind kind)
         snprintf(st->path, sizeof(st->path), "unix:%s/socket", dir);
         o.host = st->path;
     }
-    proxy_kit_open(&st->proxy, l, kind == UNIX_SOCKET ? st->path + 5 : NULL, st->proxy_server);
+    connect_kit_open(&st->proxy, l, kind == UNIX_SOCKET ? st->path + 5 : NULL, st->proxy_server);
     st->proxy.target_port = listener_port(st->target);
     o.port = kind == UNIX_SOCKET ? 0 : listener_port(st->proxy.listener);
     st->egress = connect_egress_new(&o);
@@ -97,7 +97,7 @@ static void clear_stage(struct stage *st)
 {
     end_release(&st->client);
     end_release(&st->server);
-    proxy_kit_reset(&st->proxy);
+    connect_kit_reset(&st->proxy);
     settle(st->l);
     st->client = (struct end){.loop = st->l};
     st->server = (struct end){.loop = st->l};
@@ -111,7 +111,7 @@ static void close_stage(struct stage *st)
 {
     clear_stage(st);
     listener_close(st->target);
-    proxy_kit_close(&st->proxy);
+    connect_kit_close(&st->proxy);
     egress_proxy_unref(st->egress);
     tls_ctx_unref(st->sctx);
     tls_ctx_unref(st->cctx);
@@ -231,7 +231,7 @@ static void test_proxy_dies(struct stage *st, const char *name)
     st->client = (struct end){.loop = st->l, .discard = true};
     st->server = (struct end){.loop = st->l, .send_left = MORE_THAN_ANY_BUFFER};
     ok(play(st, &o) && run_until(st->l, st->client.got_bytes > BULK), "%s: in the middle of a body", name);
-    proxy_kit_reset(&st->proxy);
+    connect_kit_reset(&st->proxy);
     ok(run_until(st->l, st->client.seen[STREAM_FAILED] == 1), "%s: the proxy's death is a failure (%s)", name,
        st->client.failure);
     is_int(st->client.seen[STREAM_EOF], 0, "%s: never an end", name);
@@ -325,7 +325,7 @@ static const struct {
 static void test_bad(struct stage *st, const char *kind, size_t piece)
 {
     struct dial_opts o = dial_through(st);
-    struct proxy_kit *p = &st->proxy;
+    struct connect_kit *p = &st->proxy;
     struct slice good = p->answer;
 
     p->piece = piece;
@@ -444,7 +444,7 @@ static void test_counts(void)
     st.proxy.then = PROXY_STAYS;
     ok(!play(&st, &o), "counted: one that is refused");
     clear_stage(&st);
-    proxy_kit_reset(&st.proxy);
+    connect_kit_reset(&st.proxy);
     listener_pause(st.proxy.listener);
     o.timeout_ms = 100;
     ok(!play(&st, &o), "counted: one without answer");

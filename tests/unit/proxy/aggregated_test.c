@@ -4,8 +4,8 @@
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/stream.h"
+#include "unit/proxy/kit.h"
 #include "unit/proxy/stopping.h"
-#include "unit/proxy/world.h"
 
 #define STARTING_BODY                                                                                                  \
     "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":\"the request has " \
@@ -23,7 +23,7 @@
 #define NO_RESOURCE                                                                                                    \
     "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n" NO_RESOURCE_BODY
 
-static void shut_down(struct server *s)
+static void shut_down(struct played_server *s)
 {
     listener_close(s->listener);
     s->listener = NULL;
@@ -35,13 +35,13 @@ static void shut_down(struct server *s)
  */
 static void aggregated(bool away, const char *request, const char *answer, const char *text)
 {
-    struct world w;
-    struct side *c, *server;
+    struct proxy_kit w;
+    struct played_end *c, *server;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.cluster->fails_over = w.local_has_jobs = w.jobs_aggregated = true;
     w.cluster->local_state = away ? READINESS_UNREACHABLE : READINESS_READY;
-    world_start(&w);
+    proxy_kit_start(&w);
     if (away)
         shut_down(&w.local);
     c = client(&w);
@@ -56,11 +56,11 @@ static void aggregated(bool away, const char *request, const char *answer, const
     ok(strstr(answer, "Retry-After: 5") == NULL || got(c, "Retry-After: 5\r\n"), "and when to come again");
     is_u64(w.local.n_conns + w.peers[0].n_conns + w.peers[1].n_conns, 1, "nobody else is asked");
     is_u64(w.cluster->suspects, 0, "nor suspected");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* kube-apiserver ends the request of who has reached it: on each connection on which there is one. */
-static void break_off(struct server *s)
+static void break_off(struct played_server *s)
 {
     for (size_t i = 0; i < s->n_conns; i++)
         if (s->conns[i].s != NULL && got(&s->conns[i], "\r\n\r\n"))
@@ -70,13 +70,13 @@ static void break_off(struct server *s)
 /* Nor is it the servers' fault when it breaks off what it says of itself: its discovery, its schemas. */
 static void breaks_off(const char *path)
 {
-    struct world w;
+    struct proxy_kit w;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.cluster->fails_over = w.local_has_jobs = w.jobs_aggregated = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     for (unsigned i = 0; i < 20; i++) {
-        struct side *c = client(&w);
+        struct played_end *c = client(&w);
 
         say(c, "GET ");
         say(c, path);
@@ -90,7 +90,7 @@ static void breaks_off(const char *path)
         hang_up(c, STREAM_CLOSE_NOW);
     }
     ok(origin_healthy(w.peers[0].origin) && origin_healthy(w.peers[1].origin), "%s: no server is an outlier", path);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

@@ -14,7 +14,7 @@
 #include "proxy/explain.h"
 #include "proxy/proxy_config.h"
 #include "unit/net/fixture.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #define SPEC(path, hash) "\"" path "\":{\"serverRelativeURL\":\"/openapi/v3/" path "?hash=" hash "\"}"
@@ -73,7 +73,7 @@ static const struct story stories[] = {
      .lost_lines = "Access-Control-",
      .n_lost = 17},
     {.name = "discovery, not modified",
-     .request = "GET /apis HTTP/1.1\r\nHost: k\r\nIf-None-Match: " WORLD_ETAG "\r\nAccept: " V2 "\r\n\r\n",
+     .request = "GET /apis HTTP/1.1\r\nHost: k\r\nIf-None-Match: " PROXY_KIT_ETAG "\r\nAccept: " V2 "\r\n\r\n",
      .answer = "HTTP/1.1 304 Not Modified\r\n\r\n",
      .done = "304 Not Modified"},
     {.name = "discovery for people",
@@ -175,12 +175,12 @@ struct sums {
     unsigned refused, lost;
 };
 
-static bool is_over(const struct side *c, const struct story *st)
+static bool is_over(const struct played_end *c, const struct story *st)
 {
     return c->eof || c->failed || got(c, st->done) || got(c, "HTTP/1.1 5") || got(c, "HTTP/1.1 4");
 }
 
-static void serve(struct server *s, const struct story *st, bool said[WORLD_CONNS])
+static void serve(struct played_server *s, const struct story *st, bool said[PROXY_KIT_CONNS])
 {
     for (size_t i = 0; i < s->n_conns; i++)
         if (!said[i] && got(&s->conns[i], "\r\n\r\n") && (st->last == NULL || got(&s->conns[i], st->last))) {
@@ -189,7 +189,7 @@ static void serve(struct server *s, const struct story *st, bool said[WORLD_CONN
         }
 }
 
-static void judge_client(const struct story *st, const struct side *c, uint64_t fail_at, struct sums *sums)
+static void judge_client(const struct story *st, const struct played_end *c, uint64_t fail_at, struct sums *sums)
 {
     static char text[TEXT], short_text[TEXT];
 
@@ -211,7 +211,7 @@ static void judge_client(const struct story *st, const struct side *c, uint64_t 
     }
 }
 
-static void judge_servers(const struct story *st, struct server *s, uint64_t fail_at)
+static void judge_servers(const struct story *st, struct played_server *s, uint64_t fail_at)
 {
     static char text[TEXT];
 
@@ -224,11 +224,11 @@ static void judge_servers(const struct story *st, struct server *s, uint64_t fai
     }
 }
 
-static void play(struct world *w, const struct story *st, uint64_t fail_at, struct sums *sums)
+static void play(struct proxy_kit *w, const struct story *st, uint64_t fail_at, struct sums *sums)
 {
-    struct server *server = st->peer ? &w->peers[0] : &w->local;
-    bool said[WORLD_CONNS] = {false}, over = false;
-    struct side *c = client(w);
+    struct played_server *server = st->peer ? &w->peers[0] : &w->local;
+    bool said[PROXY_KIT_CONNS] = {false}, over = false;
+    struct played_end *c = client(w);
 
     arena_calls = 0;
     arena_fails_at = fail_at;
@@ -240,7 +240,7 @@ static void play(struct world *w, const struct story *st, uint64_t fail_at, stru
         over = is_over(c, st);
     }
     ok(over, "%s, %llu: it ended", st->name, (unsigned long long)fail_at);
-    world_settle(w);
+    proxy_kit_settle(w);
     arena_holds = true;
     arena_fails_at = 0;
     sums->calls = arena_calls;
@@ -260,15 +260,15 @@ static const char *const user[] = {"X-Remote-User", NULL}, *const group[] = {"X-
 
 static void play_anew(const struct story *st, const struct contexts *tls, uint64_t fail_at, struct sums *sums)
 {
-    static struct world w;
+    static struct proxy_kit w;
 
     if (st->certificate != NULL) {
-        world_init_tls(&w, 1, tls_ctx_ref(tls->front), tls_ctx_ref(tls->back));
+        proxy_kit_init_tls(&w, 1, tls_ctx_ref(tls->front), tls_ctx_ref(tls->back));
         w.front_tls = tls_ctx_ref(tls->front);
         w.client_tls = tls_ctx_ref(tls->client);
         w.opts.can_assert = true;
     } else {
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
     }
     w.opts.legacy_discovery = st->legacy;
     w.opts.trusted_proxies = st->trusted;
@@ -288,9 +288,9 @@ static void play_anew(const struct story *st, const struct contexts *tls, uint64
         w.local_schemas = "{\"paths\":{" SPEC("api/v1", "A1") "}}";
         w.peer_schemas = "{\"paths\":{" SPEC("api/v1", "B1") "," SPEC("apis/batch/v1", "B2") "}}";
     }
-    world_start(&w);
+    proxy_kit_start(&w);
     play(&w, st, fail_at, sums);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void torture(const struct story *st)
@@ -319,14 +319,14 @@ static void torture(const struct story *st)
 static void options(void)
 {
     struct proxy_config *c;
-    struct world w;
+    struct proxy_kit w;
     uint64_t n;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.username_headers = user;
     w.opts.group_headers = group;
     w.opts.extra_header_prefixes = extra;
-    world_start(&w);
+    proxy_kit_start(&w);
     for (n = 1; n < 100; n++) {
         arena_calls = 0;
         arena_fails_at = n;
@@ -340,17 +340,17 @@ static void options(void)
     }
     ok(c != NULL && n > 6, "options: %llu allocations, each of which fails", (unsigned long long)n - 1);
     proxy_config_unref(c);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void explained(void)
 {
     const struct explain_query q = {.method = "GET", .target = PODS};
     struct err err = {""};
-    struct world w;
+    struct proxy_kit w;
     struct buf out;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     buf_init(&out, 100000);
     arena_calls = 0;
     arena_fails_at = 1;
@@ -359,7 +359,7 @@ static void explained(void)
     arena_holds = true;
     is_str(err.text, "out of memory", "told why");
     buf_free(&out);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "proxy/askers.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define FIELDS " HTTP/1.1\r\nHost: k\r\nUser-Agent: tool/1 (more)\r\nAuthorization: Bearer t\r\n"
 
@@ -14,7 +14,7 @@ static void note(const struct asker *a, void *arg)
                a->who.address.p, (unsigned long long)a->asked.requests);
 }
 
-static void remembered(struct world *w, const char *want, const char *name)
+static void remembered(struct proxy_kit *w, const char *want, const char *name)
 {
     static const struct gvr jobs = {{"batch", 5}, {"v1", 2}, {"jobs", 4}};
     struct buf out;
@@ -43,10 +43,10 @@ static const struct {
 /* A watch counts when it begins, and when it is still there an hour later. */
 static void watch(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     w.local_has_jobs = false;
     c = client(&w);
     say(c, "GET " JOBS "?watch=1" FIELDS "\r\n");
@@ -62,7 +62,7 @@ static void watch(void)
     say(s, "0\r\n\r\n");
     ok(has(c, "0\r\n\r\n"), "it ends");
     remembered(&w, "jobs by tool/1 at 127.0.0.1 2; ", "which counts no more");
-    world_close(&w);
+    proxy_kit_close(&w);
     clock_real();
 }
 
@@ -70,10 +70,10 @@ int main(void)
 {
     for (size_t i = 0; i < ROWS(rows); i++) {
         char text[512];
-        struct world w;
-        struct side *c, *s;
+        struct proxy_kit w;
+        struct played_end *c, *s;
 
-        world_open(&w, 1);
+        proxy_kit_open(&w, 1);
         w.local_has_jobs = false;
         c = client(&w);
         (void)snprintf(text, sizeof(text), "GET %s%s\r\n", rows[i].target, FIELDS);
@@ -84,7 +84,7 @@ int main(void)
         say(s, text);
         ok(has(c, "\r\n\r\nok"), "%s: answered", rows[i].name);
         remembered(&w, rows[i].want, rows[i].name);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
     watch();
     return tap_end();

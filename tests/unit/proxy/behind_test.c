@@ -3,13 +3,13 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "net/loop.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #include <stdio.h>
 
 #define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
-static void ask_for(struct side *c, const char *forwarded)
+static void ask_for(struct played_end *c, const char *forwarded)
 {
     char head[300];
 
@@ -18,10 +18,10 @@ static void ask_for(struct side *c, const char *forwarded)
 }
 
 /* Asks and leaves in the middle of a long answer, until servers get no more connections for it. */
-static void waste(struct world *w, const char *forwarded)
+static void waste(struct proxy_kit *w, const char *forwarded)
 {
     for (size_t i = 0; i <= LIMIT_CHURN_DIALS; i++) {
-        struct side *c = client(w), *s;
+        struct played_end *c = client(w), *s;
 
         ask_for(c, forwarded);
         s = conn(&w->local, w->local.n_conns);
@@ -36,9 +36,9 @@ static void waste(struct world *w, const char *forwarded)
     }
 }
 
-static void expect(struct world *w, const char *forwarded, bool served, const char *name)
+static void expect(struct proxy_kit *w, const char *forwarded, bool served, const char *name)
 {
-    struct side *c = client(w);
+    struct played_end *c = client(w);
     size_t before = w->local.n_conns;
 
     ask_for(c, forwarded);
@@ -48,21 +48,21 @@ static void expect(struct world *w, const char *forwarded, bool served, const ch
         ok(has(c, "\r\n\r\n{}"), "%s: is served", name);
         hang_up(&w->local.conns[before], STREAM_CLOSE_NOW);
     } else {
-        world_settle(w);
+        proxy_kit_settle(w);
         is_u64(w->local.n_conns, before, "%s: waits", name); /* until the budget has recovered, or in vain */
         hang_up(c, STREAM_CLOSE_NOW);
     }
-    world_settle(w);
+    proxy_kit_settle(w);
 }
 
 static void waster_among_others(const char *const *trusted, bool others_are_served)
 {
-    struct world w;
+    struct proxy_kit w;
 
     clock_fake(clock_us(), clock_wall_us());
-    world_init(&w, 0);
+    proxy_kit_init(&w, 0);
     w.opts.trusted_proxies = trusted;
-    world_start(&w);
+    proxy_kit_start(&w);
     waste(&w, "X-Forwarded-For: 192.0.2.9, 192.0.2.1, 127.0.0.2\r\n");
     expect(&w, "X-Forwarded-For: 192.0.2.1\r\n", false, "who wasted");
     expect(&w, "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: 127.0.0.3\r\n", false, "the same by another way");
@@ -70,7 +70,7 @@ static void waster_among_others(const char *const *trusted, bool others_are_serv
     expect(&w, "X-Forwarded-For: 192.0.2.1, unknown\r\n", others_are_served, "nobody's address");
     expect(&w, "X-Forwarded-For: ,\r\n", others_are_served, "the proxy, naming nobody");
     expect(&w, "", others_are_served, "the proxy itself");
-    world_close(&w);
+    proxy_kit_close(&w);
     clock_real();
 }
 

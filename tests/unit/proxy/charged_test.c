@@ -3,7 +3,7 @@
  * be sent again. */
 #include "front/front.h"
 #include "net/loop.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #include <stdio.h>
 
@@ -11,20 +11,20 @@
 
 enum { BODY = 40 << 10 };
 
-static size_t held_by(struct world *w)
+static size_t held_by(struct proxy_kit *w)
 {
-    world_settle(w);
+    proxy_kit_settle(w);
     return front_memory(w->front);
 }
 
 static void kept_body(void)
 {
     static char body[BODY];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     size_t before;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     say(c, "GET " PODS " HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
@@ -39,7 +39,7 @@ static void kept_body(void)
        front_memory(w.front));
     say(conn(&w.local, 0), IS_OK);
     ok(until(&w, held_by(&w) == before), "not beyond the answer");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

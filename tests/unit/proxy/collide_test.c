@@ -6,7 +6,7 @@
 #include "base/hash.h"
 #include "base/strmap.h"
 #include "proxy/authz_cache.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #define NOT_MODIFIED "HTTP/1.1 304 Not Modified\r\nETag: \"L\"\r\n\r\n"
@@ -96,7 +96,7 @@ static const char *const readers[] = {
     "",
 };
 
-static void ask(struct side *c, const char *credential)
+static void ask(struct played_end *c, const char *credential)
 {
     say(c, "GET /apis HTTP/1.1\r\nHost: k\r\nAccept: " V2 "\r\n");
     say(c, credential);
@@ -104,7 +104,7 @@ static void ask(struct side *c, const char *credential)
 }
 
 /* Not allowed: asked for, and then the client's own request goes on and is refused. */
-static bool refused(struct side *c, struct side *s, const char *credential)
+static bool refused(struct played_end *c, struct played_end *s, const char *credential)
 {
     bool asked, sent_on;
 
@@ -121,25 +121,25 @@ static bool refused(struct side *c, struct side *s, const char *credential)
 /* One of them may read; then all ask, over one connection. */
 static void nobody_else(size_t allowed)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
     bool fine = true;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     ask(c, readers[allowed]);
     s = conn(&w.local, 0);
     (void)has(s, "\r\n\r\n");
     say(s, NOT_MODIFIED);
-    ok(has(c, world_document()), "reader %zu: allowed", allowed);
+    ok(has(c, proxy_kit_document()), "reader %zu: allowed", allowed);
     for (size_t i = 0; fine && i < ROWS(readers); i++)
         fine = i == allowed || refused(c, s, readers[i]);
     ok(fine, "reader %zu: all others are asked for, and refused", allowed);
     buf_reset(&s->got);
     buf_reset(&c->got);
     ask(c, readers[allowed]);
-    ok(has(c, world_document()) && buf_len(&s->got) == 0, "reader %zu: still known", allowed);
-    world_close(&w);
+    ok(has(c, proxy_kit_document()) && buf_len(&s->got) == 0, "reader %zu: still known", allowed);
+    proxy_kit_close(&w);
 }
 
 int main(void)

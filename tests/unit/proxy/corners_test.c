@@ -9,8 +9,8 @@
 #include "net/tls_ctx.h"
 #include "proxy/traffic.h"
 #include "unit/net/fixture.h"
+#include "unit/proxy/kit.h"
 #include "unit/proxy/stopping.h"
-#include "unit/proxy/world.h"
 
 #define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: k\r\n\r\n"
@@ -24,12 +24,12 @@
     "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: " length                           \
     "\r\n\r\n{\"kind\":\"Status\",\"message\":\"" message "\"}"
 
-static struct tls_ctx *with_certificate(struct world *w, size_t n_peers, const char *name)
+static struct tls_ctx *with_certificate(struct proxy_kit *w, size_t n_peers, const char *name)
 {
     static const char *const users[] = {"X-Remote-User", NULL}, *const groups[] = {"X-Remote-Group", NULL};
     struct tls_ctx *front = server_ctx(false);
 
-    world_init_tls(w, n_peers, tls_ctx_ref(front), client_ctx("front-proxy-client", false));
+    proxy_kit_init_tls(w, n_peers, tls_ctx_ref(front), client_ctx("front-proxy-client", false));
     w->front_tls = front;
     w->client_tls = client_ctx(name, false);
     w->opts.can_assert = true;
@@ -39,9 +39,9 @@ static struct tls_ctx *with_certificate(struct world *w, size_t n_peers, const c
 }
 
 /* The one of two that has the request; what it has got is forgotten. NULL: nobody. */
-static struct side *taker(struct world *w)
+static struct played_end *taker(struct proxy_kit *w)
 {
-    struct side *found = NULL;
+    struct played_end *found = NULL;
 
     (void)until(w, (w->peers[0].n_conns > 0 && got(&w->peers[0].conns[0], "\r\n\r\n")) ||
                        (w->peers[1].n_conns > 0 && got(&w->peers[1].conns[0], "\r\n\r\n")));
@@ -56,12 +56,12 @@ static struct side *taker(struct world *w)
 /* Its end goes to the next server with it. */
 static void body_that_has_ended(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->fails_over = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "POST " PODS " HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
     ok(has(conn(&w.local, 0), "0\r\n\r\n"), "a server that stops gets all of a body");
@@ -69,19 +69,19 @@ static void body_that_has_ended(void)
     ok(has(conn(&w.peers[0], 0), "\r\n\r\n3\r\nabc\r\n0\r\n\r\n"), "and so does the next one, its end as well");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "\r\n\r\nok"), "which answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The local server does not answer, and nobody else has what is asked for: it may still. */
 static void stays(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->fails_over = w.local_has_jobs = true;
     w.peers_without_jobs = 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, GET(JOBS));
     ok(has(conn(&w.local, 0), "\r\n\r\n"), "a request waits at the local server");
@@ -89,16 +89,16 @@ static void stays(void)
     ok(has(conn(&w.local, 1), "\r\n\r\n") && !got(c, "HTTP/1.1 "), "given up there, it is asked there again");
     is_u64(w.peers[0].n_conns, 0, "for nobody else has it");
     origin_fail_unanswered(w.opts.local, "its etcd is away");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     is_u64(w.local.n_conns, 2, "and not given up any more");
     say(conn(&w.local, 1), OK_ANSWER);
     ok(has(c, "\r\n\r\nok"), "until it answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 struct given_up {
-    struct world *w;
-    struct side *client;
+    struct proxy_kit *w;
+    struct played_end *client;
     struct loop_deferred now;
     uint64_t failing; /* allocation; 0: none */
 };
@@ -120,25 +120,25 @@ static void stays_without_its_body(void)
     unsigned whole = 0, refused = 0, cut = 0;
 
     for (uint64_t nth = 0; nth <= ALLOCATIONS; nth++) {
-        struct world w;
+        struct proxy_kit w;
         struct given_up g = {.w = &w, .failing = nth};
 
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.cluster->fails_over = w.local_has_jobs = w.short_of_memory = true;
         w.peers_without_jobs = 1;
-        world_start(&w);
+        proxy_kit_start(&w);
         g.client = client(&w);
         say(g.client, "GET " JOBS " HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n");
         (void)has(conn(&w.local, 0), "\r\n\r\n");
         loop_defer(w.loop, &g.now, give_up, &g);
-        world_settle(&w);
+        proxy_kit_settle(&w);
         mem_fail_nth(0);
         refused += got(g.client, "HTTP/1.1 503 ");
         for (unsigned i = 0; i < w.local.n_conns; i++) {
             whole += got(&w.local.conns[i], "3\r\nabc\r\n0\r\n\r\n");
             cut += got(&w.local.conns[i], "\r\n\r\n0\r\n\r\n");
         }
-        world_close(&w);
+        proxy_kit_close(&w);
     }
     is_u64(cut, 0, "nobody gets it without its body");
     ok(whole > 0 && refused > 0, "it is sent again %u times, and refused %u times", whole, refused);
@@ -147,30 +147,30 @@ static void stays_without_its_body(void)
 /* Nobody's name is sent where it would not be believed. */
 static void nobody_to_assert_to(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.front_tls = server_ctx(false);
     w.client_tls = client_ctx("alice", false);
     w.opts.can_assert = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, GET(JOBS));
     ok(has(c, "HTTP/1.1 503 ") && has(c, "}"), "peers without our certificate: 503");
     is_u64(w.peers[0].n_conns + w.peers[1].n_conns, 0, "and none is asked");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* A peer that does not believe us who it is may say so without a word. */
 static void distrusted(const char *method, const char *answer, bool of_the_user)
 {
     char request[200];
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
     (void)with_certificate(&w, 2, "alice");
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     (void)snprintf(request, sizeof(request), "%s " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n", method);
     say(c, request);
@@ -186,16 +186,16 @@ static void distrusted(const char *method, const char *answer, bool of_the_user)
         say(s, strcmp(method, "HEAD") == 0 ? "HTTP/1.1 200 OK\r\n\r\n" : OK_ANSWER);
         ok(has(c, "HTTP/1.1 200 "), "%s: and answers", method);
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What the local server says in its trouble is relayed, to where it breaks off. */
 static void judge_breaks_off(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     say(c, APIS("t"));
     ok(has(conn(&w.local, 0), "\r\n\r\n"), "the local server is asked who may read");
@@ -204,21 +204,21 @@ static void judge_breaks_off(void)
     hang_up(conn(&w.local, 0), STREAM_CLOSE_ABORT);
     ok(ended(c) && !got(c, "HTTP/1.1 503"), "and ends as it ended");
     is_u64(w.peers[0].n_conns, 0, "nobody else is asked any more");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Who is an outlier is asked last. */
 static void judge_is_an_outlier(void)
 {
-    struct world w;
+    struct proxy_kit w;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.cluster->fails_over = true;
     w.cluster->local_state = READINESS_UNREACHABLE;
     w.peers_without_jobs = 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     for (unsigned i = 0; i < 20 && origin_healthy(w.peers[1].origin); i++) {
-        struct side *c = client(&w), *s;
+        struct played_end *c = client(&w), *s;
 
         say(c, GET(JOBS));
         s = taker(&w);
@@ -230,26 +230,26 @@ static void judge_is_an_outlier(void)
     }
     ok(!origin_healthy(w.peers[1].origin), "one of two peers is an outlier");
     for (unsigned i = 0; i < 8; i++) {
-        struct side *c = client(&w);
+        struct played_end *c = client(&w);
 
         buf_reset(&w.peers[1].conns[0].got);
         say(c, APIS("t"));
         ok(has(conn(&w.peers[0], i), "\r\n\r\n") && !got(&w.peers[1].conns[0], "GET "), "the other one judges, %u", i);
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Two peers judge in the local server's place, and the first has trouble of its own, or the local one is starting. */
 static void judge_has_trouble(bool premature)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.cluster->fails_over = true;
     w.cluster->local_state = premature ? READINESS_READY : READINESS_UNREACHABLE;
     w.cluster->local_loading = premature;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, APIS("t"));
     s = premature ? conn(&w.local, 0) : taker(&w);
@@ -264,7 +264,7 @@ static void judge_has_trouble(bool premature)
     if (s != NULL)
         say(s, NOT_MODIFIED);
     ok(has(c, "HTTP/1.1 200 ") && has(c, "jobs"), "and lets the client read");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* A tunnel has the name that its client gave it, or one of ours. */
@@ -273,9 +273,9 @@ static void named(const char *field, bool named_by_client)
     char request[300];
     struct slice seen;
     const char *first;
-    struct world w;
+    struct proxy_kit w;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     (void)snprintf(request, sizeof(request),
                    "GET " PODS "/x/exec HTTP/1.1\r\nHost: k\r\n%sConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n",
                    field);
@@ -286,12 +286,12 @@ static void named(const char *field, bool named_by_client)
     ok(first != NULL && memmem(first + 1, seen.n - (size_t)(first + 1 - seen.p), "Audit-Id: ", 10) == NULL,
        "has one name: %.*s", (int)seen.n, seen.p);
     ok((first != NULL && strncmp(first + 10, "id-7\r\n", 6) == 0) == named_by_client, "%s", field);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* ---- documents ---- */
 
-static void read_once(struct world *w, struct side *c, const char *request, const char *answer)
+static void read_once(struct proxy_kit *w, struct played_end *c, const char *request, const char *answer)
 {
     buf_reset(&c->got);
     if (w->local.n_conns > 0)
@@ -306,33 +306,33 @@ static void long_document(void)
 {
     enum { LONG = 200000 };
     static char text[LONG + 2];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     for (size_t i = 0; i < LONG; i++)
         text[i] = (char)('a' + i % 23);
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.document = text;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     read_once(&w, c, APIS("t"), NOT_MODIFIED);
     ok(has(c, "Content-Length: 200000\r\n") && has(c, text), "a long document arrives whole");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The line feed is the compact form's. */
 static void laid_out(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.document = "{\"kind\":\"x\"}\n";
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     read_once(&w, c, "GET /apis?pretty=1 HTTP/1.1\r\nHost: k\r\nAccept: " V2 "\r\n\r\n", NOT_MODIFIED);
     ok(has(c, "{\n  \"kind\": \"x\"\n}\r\n0\r\n\r\n"), "pretty, without a line feed at its end");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What the local server says of itself, as it said it last. */
@@ -345,17 +345,17 @@ static void strict_transport(void)
                 {APIS("2"), HSTS("a"), "Security: a\r\n"},
                 {APIS("3"), HSTS("b"), "Security: b\r\n"},
                 {APIS("4"), NOT_MODIFIED, NULL}};
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     for (size_t i = 0; i < ROWS(rows); i++) {
         read_once(&w, c, rows[i].request, rows[i].answer);
         ok(has(c, "jobs") && (rows[i].want == NULL ? !got(c, "Strict-Transport") : got(c, rows[i].want)),
            "answer %zu is kept", i);
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* ---- what is written down ---- */
@@ -380,22 +380,22 @@ static void end_log(FILE *log)
 static void access_log(bool user)
 {
     struct traffic_count counts[TRAFFIC_BUCKETS];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     FILE *log;
 
     (void)with_certificate(&w, 1, "alice");
     w.opts.access_log.all = true;
     w.opts.access_log.user = user;
     w.peer_host = "cp-b";
-    world_start(&w);
+    proxy_kit_start(&w);
     log = begin_log();
     c = client(&w);
     say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nUser-Agent: me\r\nAudit-ID: id-1\r\nContent-Length: 3\r\n\r\nabc");
     ok(has(conn(&w.peers[0], 0), "abc"), "a request of a certificate's user");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "\r\n\r\nok"), "is answered");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     ok(traffic_of(proxy_traffic(w.proxy), loop_now_ms(w.loop), ROUTE_ROW_PEER, counts) &&
            counts[TRAFFIC_BUCKETS - 1].requests + counts[TRAFFIC_BUCKETS - 2].requests == 1 &&
            counts[TRAFFIC_BUCKETS - 1].errors + counts[TRAFFIC_BUCKETS - 2].errors == 0,
@@ -411,19 +411,19 @@ static void access_log(bool user)
        "what became of it");
     ok(strstr(logged, " userAgent=\"me\" auditID=\"id-1\" end=\"complete\"") != NULL, "and by which name");
     free(logged);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Why there was no answer, or no whole one. */
 static void access_log_end(const char *request, const char *said, bool client_leaves, const char *want)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     FILE *log;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.access_log.all = w.peers[0].refuse = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     log = begin_log();
     c = client(&w);
     say(c, request);
@@ -433,49 +433,49 @@ static void access_log_end(const char *request, const char *said, bool client_le
     }
     ok(has(c, "\r\n\r\n"), "a head");
     hang_up(client_leaves ? c : conn(&w.local, 0), STREAM_CLOSE_NOW);
-    (void)until(&w, world_metric(&w, "mvproxy_front_requests_in_flight", NULL) == 0);
+    (void)until(&w, proxy_kit_metric(&w, "mvproxy_front_requests_in_flight", NULL) == 0);
     end_log(log);
     ok(strstr(logged, want) != NULL, "%s in %s", want, logged);
     free(logged);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What no filter of the access log names, and what a server answers: its own audit log has that. */
 static void not_logged(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     FILE *log;
 
-    world_init(&w, 0);
+    proxy_kit_init(&w, 0);
     w.opts.access_log.errors = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     log = begin_log();
     c = client(&w);
     say(c, GET(PODS));
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), OK_ANSWER);
     ok(has(c, "\r\n\r\nok"), "no error");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     end_log(log);
     ok(strstr(logged, "\"Request\"") == NULL, "is none in the access log: %s", logged);
     ok(strstr(logged, "\"Audit\"") == NULL, "nor is the server's answer audited as ours");
     free(logged);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Sent back to a peer's mvproxy, which asks whom else it knows: by what it was asked for. */
 static void sent_back(const char *target, const char *route)
 {
     char request[300];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     FILE *log;
 
     (void)with_certificate(&w, 1, "front-proxy-client");
     w.opts.access_log.all = w.cluster->fails_over = true;
     w.cluster->local_state = READINESS_STARTING;
-    world_start(&w);
+    proxy_kit_start(&w);
     log = begin_log();
     c = client(&w);
     (void)snprintf(request, sizeof(request),
@@ -483,59 +483,59 @@ static void sent_back(const char *target, const char *route)
                    target);
     say(c, request);
     ok(has(c, "HTTP/1.1 503 ") && has(c, "X-Mvproxy-Try-Another: true\r\n"), "%s is sent back", target);
-    world_settle(&w);
+    proxy_kit_settle(&w);
     end_log(log);
     ok(strstr(logged, route) != NULL, "%s in %s", route, logged);
     is_u64(w.local.n_conns, 0, "the local server is not asked");
     free(logged);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* As the API server would write it, which adds a group to who is somebody. */
 static void audited(const char *user, const char *group, const char *want)
 {
     char request[300];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     FILE *log;
 
     (void)with_certificate(&w, 1, "front-proxy-client");
     w.peers[0].refuse = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     log = begin_log();
     c = client(&w);
     (void)snprintf(request, sizeof(request),
                    "GET " JOBS " HTTP/1.1\r\nHost: k\r\nX-Remote-User: %s\r\nX-Remote-Group: %s\r\n\r\n", user, group);
     say(c, request);
     ok(has(c, "HTTP/1.1 503 "), "%s of %s is refused", user, group);
-    world_settle(&w);
+    proxy_kit_settle(&w);
     end_log(log);
     ok(strstr(logged, want) != NULL, "%s in %s", want, logged);
     free(logged);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What the client shows is good for nothing: who runs this is told why. */
 static void audited_unknown(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     FILE *log;
 
     (void)with_certificate(&w, 1, "foreign");
-    world_start(&w);
+    proxy_kit_start(&w);
     log = begin_log();
     c = client(&w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\nUser-Agent: me\r\nX-Forwarded-For: 10.0.0.1\r\n\r\n");
     ok(has(c, "HTTP/1.1 401 "), "an unknown certificate is refused");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     end_log(log);
     ok(strstr(logged, " stage=\"ResponseStarted\" ") != NULL && strstr(logged, " responseStatus.code=401 ") != NULL,
        "and audited: %s", logged);
     ok(strstr(logged, " why=\"") != NULL && strstr(logged, "identity=\"refused\"") != NULL, "with the reason");
     ok(strstr(logged, " sourceIPs=[\"127.0.0.1\"] userAgent=\"me\" ") != NULL, "and who it was");
     free(logged);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The nearest, which are the last, and none that is empty. */
@@ -543,24 +543,24 @@ static void audited_sources(const char *sources, const char *want)
 {
     static const char *const trusted[] = {"127.0.0.0/8", NULL};
     char request[600];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     FILE *log;
 
     (void)with_certificate(&w, 1, "foreign");
     w.opts.trusted_proxies = trusted;
-    world_start(&w);
+    proxy_kit_start(&w);
     log = begin_log();
     c = client(&w);
     (void)snprintf(request, sizeof(request), "GET " JOBS " HTTP/1.1\r\nHost: k\r\nX-Forwarded-For: %s\r\n\r\n",
                    sources);
     say(c, request);
     ok(has(c, "HTTP/1.1 401 "), "refused");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     end_log(log);
     ok(strstr(logged, want) != NULL, "%s in %s", want, logged);
     free(logged);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

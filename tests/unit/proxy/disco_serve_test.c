@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "front/front.h"
 #include "net/loop.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #define V2BETA1 "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"
@@ -18,10 +18,10 @@
 
 static void allowed(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     say(c, ASK("GET", V2, "If-None-Match: \"mine\"\r\nAccept-Encoding: gzip\r\n"));
     s = conn(&w.local, 0);
@@ -30,12 +30,12 @@ static void allowed(void)
     ok(got(s, "If-None-Match: \"L\"\r\n") && !got(s, "\"mine\""), "and our condition instead of the client's");
     ok(got(s, "profile=nopeer"), "for its own document");
     say(s, NOT_MODIFIED);
-    ok(has(c, world_document()), "the merged document comes");
-    ok(got(c, "ETag: " WORLD_ETAG "\r\n") && got(c, "Vary: Accept\r\n") && got(c, "Cache-Control: public\r\n"),
+    ok(has(c, proxy_kit_document()), "the merged document comes");
+    ok(got(c, "ETag: " PROXY_KIT_ETAG "\r\n") && got(c, "Vary: Accept\r\n") && got(c, "Cache-Control: public\r\n"),
        "with its fields");
     ok(got(c, "Content-Type: " V2 "\r\n"), "and type");
     buf_reset(&c->got);
-    say(c, ASK("GET", V2, "If-None-Match: " WORLD_ETAG "\r\n"));
+    say(c, ASK("GET", V2, "If-None-Match: " PROXY_KIT_ETAG "\r\n"));
     ok(has(c, "HTTP/1.1 304 "), "conditionally: 304, without asking again");
     ok(!got(c, "Content-Type") && got(c, "ETag: "), "with the fields of a 304");
     buf_reset(&c->got);
@@ -48,26 +48,26 @@ static void allowed(void)
     say(c, ASK("GET", V2BETA1, ""));
     ok(has(c, "v=v2beta1"), "v2beta1");
     is_u64(w.local.n_conns, 1, "all over one connection");
-    is_double(world_metric(&w, "aggregator_discovery_peer_aggregated_cache_hits_total", NULL), 4, "counted");
+    is_double(proxy_kit_metric(&w, "aggregator_discovery_peer_aggregated_cache_hits_total", NULL), 4, "counted");
     say(c, "GET /apis?pretty=1 HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept: " V2 "\r\n\r\n");
     ok(has(c, "{\n  \"kind\""), "pretty");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void changed_locally(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     say(c, ASK("GET", V2, ""));
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nETag: \"L2\"\r\nContent-Length: 5\r\n\r\nlocal");
-    ok(has(c, world_document()), "200 means yes as well");
+    ok(has(c, proxy_kit_document()), "200 means yes as well");
     ok(!got(c, "local"), "and its body is not the answer");
     is_str(w.cluster->seen_etag, "\"L2\"", "the news is passed on");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define CORS(n) "Access-Control-" n ": o\r\n"
@@ -75,25 +75,25 @@ static void changed_locally(void)
 /* What counts for a browser is the verdict that the answer rests on, and not one that broke off before. */
 static void verdict_breaks_off(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->fails_over = true;
     w.cluster->local_state = READINESS_UNREACHABLE;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, ASK("GET", V2, "Origin: https://k\r\n"));
     (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
     say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n" CORS("1") CORS("2") CORS("3") CORS("4")
                                   CORS("5") CORS("6") CORS("7") CORS("8") "\r\nhalf");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     hang_up(conn(&w.peers[0], 0), STREAM_CLOSE_ABORT);
     ok(has(conn(&w.local, 0), "\r\n\r\n"), "a peer's verdict breaks off: the local server is asked after all");
     say(conn(&w.local, 0), "HTTP/1.1 304 Not Modified\r\nETag: \"L\"\r\n" CORS("Local") "\r\n");
-    ok(has(c, world_document()) && got(c, CORS("Local")), "its fields for a browser are there");
+    ok(has(c, proxy_kit_document()) && got(c, CORS("Local")), "its fields for a browser are there");
     ok(!got(c, CORS("1")) && !got(c, CORS("8")), "and no others");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The refusal comes in the form that the client asked for: our question had another Accept. */
@@ -103,13 +103,13 @@ static void denied(void)
 
     for (size_t i = 0; i < ROWS(statuses); i++) {
         char answer[100];
-        struct world w;
-        struct side *s;
+        struct proxy_kit w;
+        struct played_end *s;
 
         (void)snprintf(answer, sizeof(answer), "HTTP/1.1 %u No\r\nContent-Length: 4\r\n\r\n", statuses[i]);
-        world_open(&w, 1);
+        proxy_kit_open(&w, 1);
         for (size_t round = 0; round < 2; round++) {
-            struct side *c = client(&w);
+            struct played_end *c = client(&w);
 
             say(c, ASK("GET", V2, "User-Agent: curl/8\r\n"));
             s = conn(&w.local, 0);
@@ -128,7 +128,7 @@ static void denied(void)
             ok(!got(c, "jobs"), "%u: without a word of the document", statuses[i]);
         }
         is_u64(w.local.n_conns, 1, "%u: all on one connection", statuses[i]);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -138,44 +138,44 @@ static void peer_denies(void)
     char *logged = NULL;
     size_t n = 0;
     FILE *log = open_memstream(&logged, &n);
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.access_log.all = w.cluster->fails_over = true;
     w.cluster->local_state = READINESS_UNREACHABLE;
     w.peer_host = "cp-b";
-    world_start(&w);
+    proxy_kit_start(&w);
     log_set_stream(log);
     c = client(&w);
     say(c, ASK("GET", V2, ""));
     (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
     say(conn(&w.peers[0], 0), "HTTP/1.1 403 No\r\nContent-Length: 4\r\n\r\nnope");
     ok(has(c, "nope"), "a peer's no");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     log_set_stream(stderr);
     (void)fclose(log);
     ok(strstr(logged, "peer=\"cp-b\"") != NULL, "is logged by its host: %s", logged);
     free(logged);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void in_trouble(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     say(c, ASK("GET", V2, ""));
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 4\r\n\r\nbusy");
     ok(has(c, "HTTP/1.1 429 ") && has(c, "busy"), "the local server's trouble is relayed");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Lets the reader in; its document follows. */
-static void allow(struct world *w)
+static void allow(struct proxy_kit *w)
 {
     (void)has(conn(&w->local, 0), "\r\n\r\n");
     say(conn(&w->local, 0), NOT_MODIFIED);
@@ -183,26 +183,26 @@ static void allow(struct world *w)
 
 static void protobuf(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     say(c, ASK("GET", PROTOBUF, ""));
     allow(&w);
-    ok(until(&w, world_waiting(&w)) && buf_len(&c->got) == 0, "not there yet: it waits");
+    ok(until(&w, proxy_kit_waiting(&w)) && buf_len(&c->got) == 0, "not there yet: it waits");
     w.has_protobuf = true;
-    world_know(&w);
-    world_refreshed(&w);
-    ok(has(c, "\r\n\r\n" WORLD_PROTOBUF), "the protobuf form");
-    ok(got(c, "Content-Type: " PROTOBUF "\r\n") && got(c, "ETag: " WORLD_ETAG "\r\n") && got(c, "Vary: Accept\r\n") &&
-           got(c, "Cache-Control: public\r\n"),
+    proxy_kit_know(&w);
+    proxy_kit_refreshed(&w);
+    ok(has(c, "\r\n\r\n" PROXY_KIT_PROTOBUF), "the protobuf form");
+    ok(got(c, "Content-Type: " PROTOBUF "\r\n") && got(c, "ETag: " PROXY_KIT_ETAG "\r\n") &&
+           got(c, "Vary: Accept\r\n") && got(c, "Cache-Control: public\r\n"),
        "with its fields");
     buf_reset(&c->got);
     say(c, ASK("GET", PROTOBUF_V2BETA1 "," V2, "User-Agent: curl/8\r\n"));
-    ok(has(c, WORLD_PROTOBUF) && got(c, PROTOBUF_V2BETA1 "\r\n"), "the first clause wins; it is never laid out");
+    ok(has(c, PROXY_KIT_PROTOBUF) && got(c, PROTOBUF_V2BETA1 "\r\n"), "the first clause wins; it is never laid out");
     buf_reset(&c->got);
-    say(c, ASK("GET", PROTOBUF, "If-None-Match: " WORLD_ETAG "\r\n"));
+    say(c, ASK("GET", PROTOBUF, "If-None-Match: " PROXY_KIT_ETAG "\r\n"));
     ok(has(c, "HTTP/1.1 304 "), "the same tag as JSON's");
     buf_reset(&c->got);
     buf_reset(&conn(&w.local, 0)->got);
@@ -210,7 +210,7 @@ static void protobuf(void)
     allow(&w);
     ok(has(c, "HTTP/1.1 200 ") && has(c, "\r\n\r\n") && !got(c, "merged"), "HEAD");
     is_int(w.cluster->wanted_protobuf, 1, "wanted once");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Laid out for people, and compressed if that is said to be long, be the compact form ever so small. */
@@ -222,8 +222,8 @@ static void pretty(void)
     } rows[] = {{10, false}, {10000, false}, {26300, true}, {100000, true}};
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
         struct buf text;
 
         buf_init(&text, 1 << 20);
@@ -231,10 +231,10 @@ static void pretty(void)
         for (size_t k = 0; k < rows[i].elements; k++)
             buf_append_str(&text, k == 0 ? "1" : ",1");
         buf_append(&text, SLICE_LIT("]\0"));
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.document = text.p;
         w.document_is_long = rows[i].gzipped;
-        world_start(&w);
+        proxy_kit_start(&w);
         c = client(&w);
         say(c, ASK("GET", V2, "User-Agent: Wget/1\r\nAccept-Encoding: gzip\r\n"));
         allow(&w);
@@ -251,7 +251,7 @@ static void pretty(void)
         say(c, "HEAD /apis?pretty=true HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept: " V2 "\r\n\r\n");
         allow(&w);
         ok(has(c, "HTTP/1.1 200 ") && has(c, "\r\n\r\n") && !got(c, "  1"), "%zu: HEAD", rows[i].elements);
-        world_close(&w);
+        proxy_kit_close(&w);
         buf_free(&text);
     }
 }
@@ -260,8 +260,8 @@ static void pretty(void)
 static void pretty_in_turns(void)
 {
     enum { ELEMENTS = 2 << 20, LEAST_TURNS = 5, LEAST_BYTES = 320 << 10 };
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     struct buf text;
     unsigned turns = 0;
     size_t most = 0;
@@ -271,10 +271,10 @@ static void pretty_in_turns(void)
     for (size_t k = 0; k < ELEMENTS; k++)
         buf_append_str(&text, k == 0 ? "1" : ",1");
     buf_append(&text, SLICE_LIT("]\0"));
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.document = text.p;
     w.document_is_long = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, ASK("GET", V2, "User-Agent: Wget/1\r\nAccept-Encoding: gzip\r\n"));
     allow(&w);
@@ -287,22 +287,22 @@ static void pretty_in_turns(void)
     ok(got(c, "Content-Encoding: gzip") && turns >= LEAST_TURNS, "made in %u turns", turns);
     ok(most >= LEAST_BYTES, "its client is charged with what that takes (%zu bytes)", most);
     ok(front_memory(w.front) < most - LEAST_BYTES, "for as long (%zu bytes)", front_memory(w.front));
-    world_close(&w);
+    proxy_kit_close(&w);
     buf_free(&text);
 }
 
 static void no_protobuf(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->no_protobuf = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, ASK("GET", PROTOBUF "," V2BETA1, ""));
     allow(&w);
-    ok(has(c, world_document()) && got(c, "Content-Type: " V2BETA1 "\r\n"), "no protobuf: what else is accepted");
+    ok(has(c, proxy_kit_document()) && got(c, "Content-Type: " V2BETA1 "\r\n"), "no protobuf: what else is accepted");
     buf_reset(&c->got);
     buf_reset(&conn(&w.local, 0)->got);
     say(c, ASK("GET", PROTOBUF, ""));
@@ -312,50 +312,50 @@ static void no_protobuf(void)
     w.cluster->no_protobuf = false;
     buf_reset(&c->got);
     say(c, ASK("GET", PROTOBUF "," V2BETA1, ""));
-    ok(until(&w, world_waiting(&w)), "one that is waited for");
-    world_refreshed(&w);
-    ok(has(c, world_document()) && got(c, "Content-Type: " V2BETA1 "\r\n"), "and could not be made: the same");
-    world_close(&w);
+    ok(until(&w, proxy_kit_waiting(&w)), "one that is waited for");
+    proxy_kit_refreshed(&w);
+    ok(has(c, proxy_kit_document()) && got(c, "Content-Type: " V2BETA1 "\r\n"), "and could not be made: the same");
+    proxy_kit_close(&w);
 }
 
 static void gone_while_waiting(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     say(c, ASK("GET", PROTOBUF, ""));
     allow(&w);
-    (void)until(&w, world_waiting(&w));
+    (void)until(&w, proxy_kit_waiting(&w));
     hang_up(c, STREAM_CLOSE_NOW);
-    ok(until(&w, !world_waiting(&w)), "a client that goes while it waits is forgotten");
-    world_close(&w);
+    ok(until(&w, !proxy_kit_waiting(&w)), "a client that goes while it waits is forgotten");
+    proxy_kit_close(&w);
 }
 
 static void verdict_fails(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local.refuse = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, ASK("GET", V2, ""));
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "no verdict, no document");
     ok(!got(c, "jobs"), "not a word of it");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void peers_unread(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->unread_peers = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, ASK("GET", V2, ""));
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "before the peers were asked: 503");
@@ -371,8 +371,8 @@ static void peers_unread(void)
     say(c, ASK("GET", V2, ""));
     ok(has(conn(&w.local, 0), "If-None-Match"), "afterwards the local server is asked who may read");
     say(conn(&w.local, 0), NOT_MODIFIED);
-    ok(has(c, world_document()), "and the merged document comes");
-    world_close(&w);
+    ok(has(c, proxy_kit_document()), "and the merged document comes");
+    proxy_kit_close(&w);
 }
 
 static const struct {
@@ -388,17 +388,17 @@ static const struct {
 static void passed_on(void)
 {
     for (size_t i = 0; i < ROWS(untouched); i++) {
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
-        world_open(&w, 1);
+        proxy_kit_open(&w, 1);
         c = client(&w);
         say(c, untouched[i].request);
         ok(has(conn(&w.local, 0), "\r\n\r\n"), "%s: goes to the local server", untouched[i].name);
         ok(!got(conn(&w.local, 0), "If-None-Match"), "%s: as it is", untouched[i].name);
         say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlocal");
         ok(has(c, "\r\n\r\nlocal"), "%s: whose answer it gets", untouched[i].name);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -406,11 +406,11 @@ static void passed_on(void)
 static void with_slash(void)
 {
     static const char *const paths[] = {"/api", "/api/"};
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
     char text[256];
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     for (size_t i = 0; i < ROWS(paths); i++) {
         buf_reset(&c->got);
@@ -420,52 +420,52 @@ static void with_slash(void)
         (void)snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\n", paths[i]);
         ok(has(s, text) && has(s, "If-None-Match"), "%s: the local server is asked", paths[i]);
         say(s, NOT_MODIFIED);
-        ok(has(c, world_document()), "%s: the merged document", paths[i]);
+        ok(has(c, proxy_kit_document()), "%s: the merged document", paths[i]);
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void old_verdict_after_reload(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     size_t before;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     say(c, ASK("GET", V2, ""));
     (void)has(conn(&w.local, 0), "\r\n\r\n");
-    world_reload(&w, &w.opts); /* while the local server thinks */
+    proxy_kit_reload(&w, &w.opts); /* while the local server thinks */
     say(conn(&w.local, 0), NOT_MODIFIED);
-    ok(has(c, world_document()), "the verdict holds for its request");
+    ok(has(c, proxy_kit_document()), "the verdict holds for its request");
     before = buf_len(&conn(&w.local, 0)->got);
     say(c, ASK("GET", V2, ""));
     ok(until(&w, buf_len(&conn(&w.local, 0)->got) > before), "and is asked for anew by the next");
     say(conn(&w.local, 0), NOT_MODIFIED);
-    world_settle(&w);
-    world_close(&w);
+    proxy_kit_settle(&w);
+    proxy_kit_close(&w);
 }
 
 /* As kube-apiserver has it: it counts those who ask for the aggregated form by the path, and the others without. */
 static void counted_by_path(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     say(c, ASK("GET", V2, ""));
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), NOT_MODIFIED);
-    ok(has(c, world_document()), "the aggregated form");
-    is_double(world_metric(&w, "apiserver_request_total", "apis"), 1, "is counted as such");
+    ok(has(c, proxy_kit_document()), "the aggregated form");
+    is_double(proxy_kit_metric(&w, "apiserver_request_total", "apis"), 1, "is counted as such");
     say(c, ASK("GET", "application/json", ""));
     (void)has(conn(&w.local, 0), "Accept: application/json\r\n");
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nlegacy");
     ok(has(c, "legacy"), "another form");
-    is_double(world_metric(&w, "apiserver_request_total", "apis"), 1, "is not");
-    is_double(world_metric(&w, "apiserver_request_total", NULL), 2, "but among all");
-    world_close(&w);
+    is_double(proxy_kit_metric(&w, "apiserver_request_total", "apis"), 1, "is not");
+    is_double(proxy_kit_metric(&w, "apiserver_request_total", NULL), 2, "but among all");
+    proxy_kit_close(&w);
 }
 
 int main(void)

@@ -2,7 +2,7 @@
 /* A server answers that it does not know what we believe it serves: it has come back serving less. */
 #include "base/limits.h"
 #include "net/loop.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #include <stdio.h>
 
@@ -18,13 +18,13 @@
 #define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 /* A request that the local server has just denied, and that waits for a look at its discovery. */
-static struct side *denied(struct world *w, const char *request)
+static struct played_end *denied(struct proxy_kit *w, const char *request)
 {
-    struct side *c;
+    struct played_end *c;
 
-    world_init(w, 1);
+    proxy_kit_init(w, 1);
     w->local_has_jobs = true;
-    world_start(w);
+    proxy_kit_start(w);
     c = client(w);
     say(c, request);
     ok(has(conn(&w->local, 0), JOBS), "believed to be served here");
@@ -34,41 +34,41 @@ static struct side *denied(struct world *w, const char *request)
 
 static void sent_to_a_peer(void)
 {
-    struct world w;
-    struct side *c = denied(&w, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    struct proxy_kit w;
+    struct played_end *c = denied(&w, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
 
-    ok(until(&w, world_waiting(&w)), "denied: looks again");
+    ok(until(&w, proxy_kit_waiting(&w)), "denied: looks again");
     w.local_has_jobs = false;
-    world_know(&w);
-    world_refreshed(&w);
+    proxy_kit_know(&w);
+    proxy_kit_refreshed(&w);
     ok(has(conn(&w.peers[0], 0), "GET " JOBS), "and goes to the peer");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "\r\n\r\nok") && !got(c, "HTTP/1.1 404 "), "the client sees no 404");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void really_denied(void)
 {
-    struct world w;
-    struct side *c = denied(&w, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    struct proxy_kit w;
+    struct played_end *c = denied(&w, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
 
-    ok(until(&w, world_waiting(&w)), "denied: looks again");
+    ok(until(&w, proxy_kit_waiting(&w)), "denied: looks again");
     buf_reset(&conn(&w.local, 0)->got);
-    world_refreshed(&w);
+    proxy_kit_refreshed(&w);
     ok(has(conn(&w.local, 0), JOBS), "still served here: asked once more");
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "404 page not found"), "its second answer is final");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Denied by the local server, whose discovery cannot be read now. The client, when all is decided anew. */
-static struct side *denied_unread(struct world *w, bool waits)
+static struct played_end *denied_unread(struct proxy_kit *w, bool waits)
 {
-    struct side *c;
+    struct played_end *c;
 
     w->local_has_jobs = w->cluster->unread_local = true;
     w->cluster->no_refresh = !waits;
-    world_start(w);
+    proxy_kit_start(w);
     c = client(w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w->local, 0), JOBS), "believed to be served here");
@@ -76,117 +76,117 @@ static struct side *denied_unread(struct world *w, bool waits)
     say(conn(&w->local, 0), NOT_FOUND);
     if (!waits)
         return c;
-    ok(until(w, world_waiting(w)), "denied: looks again, in vain");
-    world_know(w);
-    world_refreshed(w);
+    ok(until(w, proxy_kit_waiting(w)), "denied: looks again, in vain");
+    proxy_kit_know(w);
+    proxy_kit_refreshed(w);
     return c;
 }
 
 /* Also where there is no memory to wait for a look. */
 static void unread_but_a_peers(bool waits)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     c = denied_unread(&w, waits);
     ok(has(conn(&w.peers[0], 0), "GET " JOBS), "a peer is known to serve it: it is asked");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "\r\n\r\nok") && !got(c, "HTTP/1.1 404 "), "the client sees no 404");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void unread_and_nobodys(size_t n_peers)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, n_peers);
+    proxy_kit_init(&w, n_peers);
     w.peers_without_jobs = n_peers;
     c = denied_unread(&w, true);
     ok(has(conn(&w.local, 0), JOBS), "%zu peers, none with it: the local server is asked once more", n_peers);
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "404 page not found"), "and its answer is final");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void unread_and_unknown(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.peers_pending = true;
     w.peers_without_jobs = 1;
     c = denied_unread(&w, true);
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: ") && !got(c, "HTTP/1.1 404 "),
        "a peer that was not read may have it: 503");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* It may not be read any more: then nobody can say what the server serves. */
 static void unread_for_it_is_forbidden(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_has_jobs = w.cluster->unread_local = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.local, 0), JOBS);
     buf_reset(&conn(&w.local, 0)->got);
     say(conn(&w.local, 0), NOT_FOUND);
-    (void)until(&w, world_waiting(&w));
+    (void)until(&w, proxy_kit_waiting(&w));
     w.forbidden = true;
-    world_know(&w);
-    world_refreshed(&w);
+    proxy_kit_know(&w);
+    proxy_kit_refreshed(&w);
     ok(has(conn(&w.local, 0), JOBS), "its discovery is forbidden now: it is asked once more");
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "HTTP/1.1 503 ") && !got(c, "HTTP/1.1 404 "), "and a peer may have it: 503");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void with_a_body_under_way(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_has_jobs = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 6\r\n\r\nabc");
     ok(has(conn(&w.local, 0), "abc"), "part of the body is with the server");
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "cannot be sent elsewhere: 503, not 404");
     is_u64(w.peers[0].n_conns, 0, "and is not");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What more of it comes while discovery is read again goes to whoever gets the request then. */
 static void with_a_body_that_comes_meanwhile(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_has_jobs = w.cluster->fails_over = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
     ok(has(conn(&w.local, 0), "abc"), "part of the body is with the server");
     say(conn(&w.local, 0), NOT_FOUND);
-    ok(until(&w, world_waiting(&w)), "its discovery is looked at again");
+    ok(until(&w, proxy_kit_waiting(&w)), "its discovery is looked at again");
     say(c, "3\r\ndef\r\n0\r\n\r\n");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     w.local_has_jobs = false;
-    world_know(&w);
-    world_refreshed(&w);
+    proxy_kit_know(&w);
+    proxy_kit_refreshed(&w);
     ok(has(conn(&w.peers[0], 0), "0\r\n\r\n"), "the peer gets the request");
     ok(got(&w.peers[0].conns[0], "abc") && got(&w.peers[0].conns[0], "def"), "with all of its body");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What a program, or a kubelet, behind a subresource says of itself is no word of the server's. */
@@ -196,18 +196,18 @@ static void said_behind_it(void)
     char request[200];
 
     for (size_t i = 0; i < sizeof(targets) / sizeof(targets[0]); i++) {
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
-        world_init(&w, 1);
-        world_start(&w);
+        proxy_kit_init(&w, 1);
+        proxy_kit_start(&w);
         c = client(&w);
         (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", targets[i]);
         say(c, request);
         ok(has(conn(&w.peers[0], 0), targets[i]), "%s goes to the peer", targets[i]);
         say(conn(&w.peers[0], 0), NOT_FOUND);
         ok(has(c, "404 page not found"), "its 404 is passed on");
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -219,18 +219,18 @@ static void said_behind_it(void)
 /* The verb is no server's, but the resource is a peer's: the local server's 404 would say that it is gone. */
 static void verb_of_nobody(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
-    world_start(&w);
+    proxy_kit_init(&w, 1);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "DELETE " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w.peers[0], 0), "DELETE " JOBS), "deletecollection, which nobody has: the peer is asked");
     say(conn(&w.peers[0], 0), NOT_ALLOWED);
     ok(has(c, "HTTP/1.1 405 ") && has(c, "}   "), "and believed");
     is_u64(w.cluster->suspects, 0, "it said nothing new");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Every way in which a server denies that it knows a path, said by the local one and by a peer. */
@@ -255,25 +255,25 @@ static void all_denials_of_the_local_server(void)
 {
     for (size_t i = 0; i < sizeof(denials) / sizeof(denials[0]); i++) {
         char request[200];
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.local_has_jobs = true;
-        world_start(&w);
+        proxy_kit_start(&w);
         c = client(&w);
         (void)snprintf(request, sizeof(request), "%s " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n", denials[i].method);
         say(c, request);
         (void)has(conn(&w.local, 0), "\r\n\r\n");
         say(conn(&w.local, 0), denials[i].answer);
-        ok(until(&w, world_waiting(&w)), "%s: looks again", denials[i].name);
+        ok(until(&w, proxy_kit_waiting(&w)), "%s: looks again", denials[i].name);
         w.local_has_jobs = false;
-        world_know(&w);
-        world_refreshed(&w);
+        proxy_kit_know(&w);
+        proxy_kit_refreshed(&w);
         ok(has(conn(&w.peers[0], 0), JOBS), "%s: and goes to the peer", denials[i].name);
         say(conn(&w.peers[0], 0), OK_ANSWER);
         ok(has(c, "HTTP/1.1 200 OK"), "%s: the client sees nothing of it", denials[i].name);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -281,10 +281,10 @@ static void all_denials_of_a_peer(void)
 {
     for (size_t i = 0; i < sizeof(denials) / sizeof(denials[0]); i++) {
         char request[200];
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
-        world_open(&w, 1);
+        proxy_kit_open(&w, 1);
         c = client(&w);
         (void)snprintf(request, sizeof(request), "%s " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n", denials[i].method);
         say(c, request);
@@ -292,18 +292,18 @@ static void all_denials_of_a_peer(void)
         say(conn(&w.peers[0], 0), denials[i].answer);
         ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: "), "%s of a peer: 503", denials[i].name);
         ok(w.cluster->suspects > 0, "%s of a peer: it is looked at again", denials[i].name);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
 static void a_peer_that_is_not_ready(const char *message)
 {
-    struct world w;
-    struct side *c;
-    struct server *first, *second;
+    struct proxy_kit w;
+    struct played_end *c;
+    struct played_server *first, *second;
     char answer[300];
 
-    world_open(&w, 2);
+    proxy_kit_open(&w, 2);
     c = client(&w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)until(&w, w.peers[0].n_conns > 0 || w.peers[1].n_conns > 0);
@@ -318,7 +318,7 @@ static void a_peer_that_is_not_ready(const char *message)
     ok(has(conn(second, 0), JOBS), "%s: the next one is asked", message);
     say(conn(second, 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 OK"), "and answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What only looks like a denial is relayed, whole and as it came. */
@@ -343,77 +343,77 @@ static void truths(void)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.local_has_jobs = true;
-        world_start(&w);
+        proxy_kit_start(&w);
         c = client(&w);
         say(c, "DELETE " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
         (void)has(conn(&w.local, 0), "\r\n\r\n");
         say(conn(&w.local, 0), rows[i].answer);
         ok(has(c, rows[i].end), "%s is passed on", rows[i].name);
         is_u64(w.cluster->misses, 0, "%s: nothing is looked at", rows[i].name);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
 static void endless_not_found(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_has_jobs = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), CHUNKED);
     for (size_t i = 0; i < LIMIT_DENIAL_BODY / 16 - 1; i++)
         say(conn(&w.local, 0), "10\r\n0123456789abcdef\r\n");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     ok(!got(c, "HTTP/1.1"), "a 404 whose end is not known is held back");
     say(conn(&w.local, 0), "20\r\n0123456789abcdef0123456789ABCDEF\r\n");
     ok(has(c, "HTTP/1.1 404 ") && has(c, "ABCDEF"), "up to a ceiling");
     say(conn(&w.local, 0), "5\r\n-end-\r\n0\r\n\r\n");
     ok(has(c, "-end-"), "and then relayed");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void broken_off(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_has_jobs = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), CHUNKED "5\r\n{\"kin\r\n");
     hang_up(conn(&w.local, 0), STREAM_CLOSE_FLUSH);
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "half a 404 is none");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void aggregated(const char *answer)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_has_jobs = w.jobs_excluded = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), answer);
     ok(has(c, "HTTP/1.1 404 "), "an aggregated server's error is its own");
     is_u64(w.cluster->misses, 0, "and nothing is looked at");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Without a namespace, what is in one can be listed and watched, and nothing else: that no server knows. */
@@ -439,22 +439,22 @@ static void out_of_scope(void)
     char request[200];
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
         (void)snprintf(request, sizeof(request), "%s HTTP/1.1\r\nHost: k\r\n\r\n", rows[i].request);
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.local_has_jobs = true;
-        world_start(&w);
+        proxy_kit_start(&w);
         c = client(&w);
         say(c, request);
         (void)has(conn(&w.local, 0), "\r\n\r\n");
         say(conn(&w.local, 0), NOT_FOUND);
         if (rows[i].looks)
-            ok(until(&w, world_waiting(&w)), "%s: looks again", rows[i].request);
+            ok(until(&w, proxy_kit_waiting(&w)), "%s: looks again", rows[i].request);
         else
             ok(has(c, "404 page not found"), "%s: a 404 at once", rows[i].request);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -482,14 +482,14 @@ static void no_route(void)
     for (size_t i = 0; i < 2 * ROWS(rows); i++) {
         bool local = i % 2 == 0;
         char request[200];
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
         (void)snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: k\r\n\r\n", rows[i / 2].method,
                        rows[i / 2].target);
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.local_has_jobs = local;
-        world_start(&w);
+        proxy_kit_start(&w);
         c = client(&w);
         say(c, request);
         (void)has(conn(local ? &w.local : &w.peers[0], 0), "\r\n\r\n");
@@ -497,23 +497,23 @@ static void no_route(void)
         if (!rows[i / 2].looks)
             ok(has(c, "HTTP/1.1 404 "), "%s %s: a 404 at once", rows[i / 2].method, rows[i / 2].target);
         else if (local)
-            ok(until(&w, world_waiting(&w)), "%s %s: looks again", rows[i / 2].method, rows[i / 2].target);
+            ok(until(&w, proxy_kit_waiting(&w)), "%s %s: looks again", rows[i / 2].method, rows[i / 2].target);
         else
             ok(has(c, "HTTP/1.1 503 "), "%s %s: no peer's 404", rows[i / 2].method, rows[i / 2].target);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
 /* kube-apiserver answers HEAD for custom resources, as GET. */
 static void head_of_a_custom_resource(const char *type)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     char text[200];
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_has_jobs = w.jobs_excluded = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "HEAD " JOBS "/nope HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
@@ -521,44 +521,44 @@ static void head_of_a_custom_resource(const char *type)
                    type);
     say(conn(&w.local, 0), text);
     ok(has(c, "HTTP/1.1 404 ") && w.cluster->misses == 0, "an object that is not there");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* A request has waited at the local server since nobody was known to serve it: what is known by now counts. */
 static void served_meanwhile(size_t before)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.peers_without_jobs = before;
     w.n_peers = before;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w.local, 0), JOBS), "%zu peers, nobody has it: the local server is to say so", before);
     w.n_peers = 1;
     w.peers_without_jobs = 0;
-    world_know(&w);
+    proxy_kit_know(&w);
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(conn(&w.peers[0], 0), "GET " JOBS), "a peer serves it by now: goes there");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "\r\n\r\nok") && !got(c, "HTTP/1.1 404 "), "the client sees no 404");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Whoever has failed it before may be asked again. `local_too`: the local server, which is away, is known to have it.
  */
 static void served_meanwhile_by_who_failed(bool local_too)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->fails_over = true;
     w.peers_without_jobs = 1;
     w.cluster->local_state = READINESS_STARTING;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
     for (unsigned turn = 0; turn < 2000 && w.local.n_conns == 0; turn++) {
@@ -570,23 +570,23 @@ static void served_meanwhile_by_who_failed(bool local_too)
     ok(has(conn(&w.local, 0), JOBS), "nobody has it, the peer fails: the local server is asked at last");
     w.peers_without_jobs = 0;
     w.local_has_jobs = local_too;
-    world_know(&w);
+    proxy_kit_know(&w);
     say(conn(&w.local, 0), NOT_FOUND);
-    world_settle(&w);
+    proxy_kit_settle(&w);
     ok(has(conn(&w.peers[0], w.peers[0].n_conns - 1), "GET " JOBS), "by now the peer has it: asked again");
     say(conn(&w.peers[0], w.peers[0].n_conns - 1), OK_ANSWER);
     ok(has(c, "\r\n\r\nok"), "and answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The local server, for what nobody has. */
-static struct side *asked_for_nobodys(struct world *w)
+static struct played_end *asked_for_nobodys(struct proxy_kit *w)
 {
-    struct side *c;
+    struct played_end *c;
 
-    world_init(w, 1);
+    proxy_kit_init(w, 1);
     w->peers_without_jobs = 1;
-    world_start(w);
+    proxy_kit_start(w);
     c = client(w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w->local, 0), "\r\n\r\n");
@@ -596,63 +596,63 @@ static struct side *asked_for_nobodys(struct world *w)
 /* Its denial is not one of what it lists: nothing is to be read again, whatever is known when its end comes. */
 static void nobodys_again(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     c = asked_for_nobodys(&w);
     w.peers_without_jobs = 0;
-    world_know(&w);
+    proxy_kit_know(&w);
     say(conn(&w.local, 0), HEAD("404 Not Found", "application/json", "122"));
-    world_settle(&w);
+    proxy_kit_settle(&w);
     w.peers_without_jobs = 1;
-    world_know(&w);
+    proxy_kit_know(&w);
     buf_reset(&conn(&w.local, 0)->got);
     say(conn(&w.local, 0), UNKNOWN_BODY);
-    ok(has(conn(&w.local, 0), JOBS) && !world_waiting(&w), "nobody's again: asked once more, and nothing is read");
+    ok(has(conn(&w.local, 0), JOBS) && !proxy_kit_waiting(&w), "nobody's again: asked once more, and nothing is read");
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "404 page not found"), "and that is the answer");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void nobodys_still(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     unsigned misses;
 
     c = asked_for_nobodys(&w);
-    world_know(&w);
+    proxy_kit_know(&w);
     misses = w.cluster->misses;
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "HTTP/1.1 404 ") && w.cluster->misses == misses, "something else is known by now: 404 at once");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void ordinary_not_found(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_has_jobs = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " JOBS "/gone HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w.local, 0), JOBS), "a missing object");
     say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}");
     ok(has(c, "HTTP/1.1 404 "), "is a 404 at once");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* We may not read what the local server serves: its 404 is the truth where nobody else can have it. */
 static void denied_forbidden(size_t n_peers, bool truth)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, n_peers);
+    proxy_kit_init(&w, n_peers);
     w.forbidden = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " JOBS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
@@ -661,7 +661,7 @@ static void denied_forbidden(size_t n_peers, bool truth)
         ok(has(c, "HTTP/1.1 404 ") && has(c, "404 page not found"), "alone and forbidden: the server's own 404");
     else
         ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "forbidden, and a peer has it: 503");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define SCHEMA "/openapi/v3/apis/batch/v1"
@@ -671,21 +671,21 @@ static void denied_forbidden(size_t n_peers, bool truth)
 /* A schema that the local server's index names, and that it says it has not. */
 static void denied_schema(bool peer_has_it)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_schemas = INDEX;
     w.peer_schemas = peer_has_it ? INDEX : NULL;
     w.peers_without_jobs = peer_has_it ? 0 : 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " SCHEMA "?hash=1 HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w.local, 0), SCHEMA), "a schema that is believed to be here");
     say(conn(&w.local, 0), EMPTY_404);
-    ok(until(&w, world_waiting(&w)), "denied: looks again");
+    ok(until(&w, proxy_kit_waiting(&w)), "denied: looks again");
     buf_reset(&conn(&w.local, 0)->got);
-    world_refreshed(&w);
+    proxy_kit_refreshed(&w);
     if (peer_has_it) {
         ok(has(conn(&w.peers[0], 0), "GET " SCHEMA "?hash=1"), "and goes to the peer");
         say(conn(&w.peers[0], 0), OK_ANSWER);
@@ -695,7 +695,7 @@ static void denied_schema(bool peer_has_it)
         say(conn(&w.local, 0), EMPTY_404);
         ok(has(c, "HTTP/1.1 404 "), "its second answer is final");
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define NEWER_INDEX "{\"paths\":{\"apis/batch/v1\":{\"serverRelativeURL\":\"" SCHEMA "?hash=2\"}}}"
@@ -703,16 +703,16 @@ static void denied_schema(bool peer_has_it)
 /* With an older schema it is a last resort: what its discovery lists it does not deny for sure. */
 static void denied_by_the_older_one(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.newest = w.local_has_jobs = true;
     w.local_schemas = INDEX;
     w.peer_schemas = NEWER_INDEX;
     w.local_release = 1033;
     w.peer_release = 1034;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w.peers[0], 0), JOBS), "the newer server is asked");
@@ -722,25 +722,25 @@ static void denied_by_the_older_one(void)
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: "), "which denies what it lists: 503");
     ok(w.cluster->misses > 0, "it is looked at again");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void schema_denied_by_a_peer(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_schemas = "{\"paths\":{\"api/v1\":{\"serverRelativeURL\":\"/openapi/v3/api/v1?hash=1\"}}}";
     w.peer_schemas = INDEX;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " SCHEMA " HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w.peers[0], 0), SCHEMA), "a peer's schema");
     say(conn(&w.peers[0], 0), EMPTY_404);
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "which it says it has not: 503");
     ok(w.cluster->suspects > 0, "it is looked at again");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

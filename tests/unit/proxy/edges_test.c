@@ -9,7 +9,7 @@
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
 #include "unit/proxy/frames.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: k\r\n"
 #define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -19,10 +19,10 @@
 /* Who asks for the way to the local server is told that it ends; requests go on. */
 static void stopping(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     say(c, GET("/readyz") "\r\n");
     ok(has(conn(&w.local, 0), "/readyz"), "a probe goes to the local server");
@@ -37,10 +37,10 @@ static void stopping(void)
     say(&w.local.conns[0], OK_ANSWER);
     say(client(&w), GET(PODS) "\r\n");
     ok(has(conn(&w.local, w.local.n_conns - 1), PODS) || has(conn(&w.local, 1), PODS), "and requests go on");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
-static bool goaway_has_come(const struct side *c)
+static bool goaway_has_come(const struct played_end *c)
 {
     struct slice rest = buf_slice(&c->got);
     bool come = false;
@@ -54,15 +54,15 @@ static bool goaway_has_come(const struct side *c)
 static void sent_away(void)
 {
     struct frames f = {0};
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     for (int chance = 0; chance < 2; chance++) {
-        world_init(&w, 0);
+        proxy_kit_init(&w, 0);
         w.front_tls = server_ctx(true);
         w.client_tls = client_ctx(NULL, true);
         w.opts.goaway_chance = chance;
-        world_start(&w);
+        proxy_kit_start(&w);
         c = client(&w);
         f = (struct frames){0};
         say(c, FRAMES_PREFACE);
@@ -72,30 +72,30 @@ static void sent_away(void)
         ok(has(conn(&w.local, 0), PODS), "a request over HTTP/2");
         say(&w.local.conns[0], OK_ANSWER);
         ok(has(c, "ok"), "is answered");
-        world_settle(&w);
+        proxy_kit_settle(&w);
         is_int(goaway_has_come(c), chance, "and sent away with chance %d", chance);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
-    world_init(&w, 0);
+    proxy_kit_init(&w, 0);
     w.opts.goaway_chance = 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, GET(PODS) "\r\n");
     ok(has(conn(&w.local, 0), PODS), "a request over HTTP/1.1");
     say(&w.local.conns[0], OK_ANSWER);
     ok(has(c, "\r\n\r\nok") && !got(c, "Connection: close"), "is not sent away");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Half of all connections to servers are as many as one client may have. */
 static void has_its_share(void)
 {
     static const char *const requests[] = {GET(PODS "/b") "\r\n", GET("/apis") "Accept: " V2 "\r\n\r\n"};
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     for (size_t i = 0; i < ROWS(requests); i++) {
-        world_open(&w, 0);
+        proxy_kit_open(&w, 0);
         back_set_connections(w.back, 2);
         say(client(&w), GET(PODS "/a") "\r\n");
         ok(has(conn(&w.local, 0), PODS), "a client with a request under way");
@@ -103,7 +103,7 @@ static void has_its_share(void)
         say(c, requests[i]);
         ok(has(c, "HTTP/1.1 429 ") && has(c, STATUS_WASTEFUL), "has no more at once, %zu", i);
         is_u64(w.local.n_conns, 1, "nothing is sent");
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -111,16 +111,16 @@ static void has_its_share(void)
 static void no_connection_left(void)
 {
     struct origin *only;
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 0);
+    proxy_kit_init(&w, 0);
     only = origin_new(
         w.back, &(struct origin_opts){.name = "only", .host = "127.0.0.1", .port = w.local.port, .max_connections = 1});
     if (only == NULL)
         tap_bail("no memory");
     w.opts.local = only;
-    world_start(&w);
+    proxy_kit_start(&w);
     say(client(&w), GET(PODS "/x/exec") TO_SPDY);
     ok(has(conn(&w.local, 0), "/exec"), "one has the only connection");
     c = client(&w);
@@ -128,9 +128,9 @@ static void no_connection_left(void)
     ok(has(c, "HTTP/1.1 503 ") && has(c, STATUS_OVERLOADED), "the next one hears that it is busy");
     for (size_t i = 0; i < w.n_clients; i++)
         hang_up(&w.clients[i], STREAM_CLOSE_NOW);
-    world_settle(&w);
+    proxy_kit_settle(&w);
     origin_unref(only);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

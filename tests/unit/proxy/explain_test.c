@@ -6,7 +6,7 @@
 
 #include "base/limits.h"
 
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 static const struct {
     struct explain_query query;
@@ -60,14 +60,14 @@ static const struct {
 
 static void questions(void)
 {
-    struct world w;
+    struct proxy_kit w;
     struct buf out;
     struct err err;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.peer_host = "cp-b";
     w.opts.can_assert = w.opts.legacy_discovery = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     buf_init(&out, 1 << 16);
     for (size_t i = 0; i < ROWS(answers); i++) {
         const struct explain_query *q = &answers[i].query;
@@ -90,7 +90,7 @@ static void questions(void)
     buf_free(&out);
     is_u64(w.cluster->misses + w.cluster->peer_misses + w.cluster->suspects, 0, "nothing is asked for");
     is_u64(w.local.n_conns + w.peers[0].n_conns, 0, "and nothing sent");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* One peer, which does not answer; of the local server nothing is known. */
@@ -136,17 +136,17 @@ static void newer_is_silent(void)
 {
     struct explain_query q = {"GET", JOBS, "alice", false, look, NULL, NULL, NULL, NULL};
     struct err err;
-    struct world w;
+    struct proxy_kit w;
     struct buf out;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.peer_host = "cp-b";
     w.local_has_jobs = w.opts.newest = true;
     w.local_schemas = SCHEMA_OF_JOBS("A");
     w.peer_schemas = SCHEMA_OF_JOBS("B");
     w.local_release = 33;
     w.peer_release = 34;
-    world_start(&w);
+    proxy_kit_start(&w);
     for (int silent_peer = 0; silent_peer < 2; silent_peer++) {
         buf_init(&out, 1 << 16);
         q.look = silent_peer ? look : NULL;
@@ -158,7 +158,7 @@ static void newer_is_silent(void)
         ok((strstr(buf_slice(&out).p, "\"candidates\":[]") != NULL) == silent_peer, "whom it goes to");
         buf_free(&out);
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* A decision says where a request goes; whether the client gets an answer there is another matter. */
@@ -166,12 +166,12 @@ static void unanswered(void)
 {
     struct explain_query q = {"GET", JOBS, "alice", false, look, NULL, NULL, NULL, NULL};
     struct err err;
-    struct world w;
+    struct proxy_kit w;
     struct buf out;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.peer_host = "cp-b";
-    world_start(&w);
+    proxy_kit_start(&w);
     buf_init(&out, 1 << 16);
     ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "asked");
     ok(strstr(buf_slice(&out).p, "\"state\":\"live, does not answer\",\"answers\":false,\"lastError\":\"reset\","
@@ -196,7 +196,7 @@ static void unanswered(void)
            strstr(buf_slice(&out).p, "\"answered\":true") != NULL,
        "what the local server has is answered");
     buf_free(&out);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Who is meant is named. */
@@ -204,20 +204,20 @@ static void unread(void)
 {
     struct explain_query q = {"GET", "/apis/example.io/v1/nothings", NULL, false, NULL, NULL, NULL, NULL, NULL};
     struct err err;
-    struct world w;
+    struct proxy_kit w;
     struct buf out;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.peers_pending = true;
     w.peer_host = "cp-b";
-    world_start(&w);
+    proxy_kit_start(&w);
     buf_init(&out, 1 << 16);
     ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "nobody known has it");
     ok(strstr(buf_slice(&out).p, "\"action\":\"refuse\",\"row\":\"unknown-peer\"") != NULL &&
            strstr(buf_slice(&out).p, "\"candidates\":[{\"server\":\"cp-b\"") != NULL,
        "whoever may have it: %s", buf_slice(&out).p);
     buf_free(&out);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Who asks the local server while it hangs waits there, until it counts as unreachable. */
@@ -226,12 +226,12 @@ static void hanging(void)
     static const char *const paths[] = {PODS, "/apis"};
     struct explain_query q = {"GET", NULL, NULL, false, NULL, NULL, NULL, NULL, NULL};
     struct err err;
-    struct world w;
+    struct proxy_kit w;
     struct buf out;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->fails_over = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     buf_init(&out, 1 << 16);
     for (size_t i = 0; i < 2 * ROWS(paths); i++) {
         bool gone = i % 2 == 0;
@@ -245,29 +245,29 @@ static void hanging(void)
            "%s, and it %s: %s", q.target, gone ? "is gone" : "hangs", buf_slice(&out).p);
     }
     buf_free(&out);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Nobody answers who could say who may read it; or a peer does. */
 static void judges(void)
 {
     struct explain_query q = {"GET", "/apis", NULL, false, silent, NULL, NULL, NULL, NULL};
-    struct world w;
+    struct proxy_kit w;
     struct buf out;
 
     for (size_t peers = 0; peers < 2; peers++) {
         struct err err;
 
-        world_init(&w, peers);
+        proxy_kit_init(&w, peers);
         w.cluster->fails_over = true;
-        world_start(&w);
+        proxy_kit_start(&w);
         buf_init(&out, 1 << 16);
         ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "with %zu peers", peers);
         ok(strstr(buf_slice(&out).p, peers > 0 ? "\"answered\":true" : "\"answered\":false") != NULL, "%s",
            buf_slice(&out).p);
         ok((strstr(buf_slice(&out).p, "\"serverID\":\"apiserver-b\"") != NULL) == (peers > 0), "who is asked");
         buf_free(&out);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -283,15 +283,15 @@ static void away(void)
         {"/openapi/v3", {"\"answered\":true", "a live peer answers about discovery and schemas"}},
         {"/version", {"\"action\":\"local\"", "\"candidates\":[]"}},
     };
-    struct world w;
+    struct proxy_kit w;
     struct buf out;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.legacy_discovery = w.cluster->fails_over = w.local_has_jobs = true;
     w.peers_without_jobs = 1;
     w.peer_host = "cp-b";
     w.cluster->local_state = READINESS_UNREACHABLE;
-    world_start(&w);
+    proxy_kit_start(&w);
     buf_init(&out, 1 << 16);
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct explain_query q = {"GET", rows[i].path, NULL, false, NULL, NULL, NULL, NULL, NULL};
@@ -303,30 +303,30 @@ static void away(void)
             ok(strstr(buf_slice(&out).p, rows[i].want[k]) != NULL, "%s in %s", rows[i].want[k], buf_slice(&out).p);
     }
     buf_free(&out);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
-/* In a world that is ready to be started. */
-static void explains(struct world *w, const struct explain_query *q, const char *wanted, const char *name)
+/* With a kit that is ready to be started. */
+static void explains(struct proxy_kit *w, const struct explain_query *q, const char *wanted, const char *name)
 {
     struct err err;
     struct buf out;
 
-    world_start(w);
+    proxy_kit_start(w);
     buf_init(&out, 1 << 16);
     ok(explain_request(w->proxy, q, &out, &err) && buf_append_char(&out, '\0'), "%s: asked", name);
     ok(strstr(buf_slice(&out).p, wanted) != NULL, "%s: %s: %s", name, wanted, buf_slice(&out).p);
     buf_free(&out);
-    world_close(w);
+    proxy_kit_close(w);
 }
 
 /* What a user with a certificate gets while no server accepts our word for him. */
 static void is_unauthorized(bool can_assert, const char *user, const char *disbelieved, const char *wanted)
 {
     struct explain_query q = {"GET", PODS, user, false, look, NULL, disbelieved, NULL, NULL};
-    struct world w;
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.can_assert = can_assert;
     explains(&w, &q, wanted, "a user who is not accepted");
 }
@@ -335,9 +335,9 @@ static void is_unauthorized(bool can_assert, const char *user, const char *disbe
 static void doubted(const char *user, const char *wanted)
 {
     struct explain_query q = {"GET", PODS, user, false, look, NULL, NULL, "no server knows X", NULL};
-    struct world w;
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.can_assert = true;
     explains(&w, &q, wanted, "a user in doubt");
 }
@@ -346,14 +346,14 @@ static void doubted(const char *user, const char *wanted)
 static void peers_not_configured(void)
 {
     struct explain_query q = {"GET", "/apis/example.io/v1/nothings", NULL, false, NULL, NULL, NULL, NULL, "no CA"};
-    struct world w;
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.peers_pending = true;
     explains(&w, &q,
              "\"reason\":\"The local server does not serve it, and peers cannot be asked.\",\"noPeers\":\"no CA\"",
              "peers that cannot be asked");
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     q.target = "/healthz";
     explains(&w, &q, "\"reason\":\"It asks for no resource.\",\"noPeers\":null", "of no concern");
 }
@@ -362,29 +362,29 @@ static void peers_not_configured(void)
 static void not_completed(void)
 {
     struct explain_query q = {"GET", "/apis/batch", NULL, false, look, NULL, NULL, NULL, NULL};
-    struct world w;
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.legacy_discovery = false;
     explains(&w, &q, "\"action\":\"local\"", "legacy-discovery: off");
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->fails_over = w.local_has_jobs = true;
     w.cluster->local_state = READINESS_UNREACHABLE;
     explains(&w, &q, "\"action\":\"local\"", "and while the local server is away");
     q.target = "/apis";
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->fails_over = w.local_has_jobs = true;
     w.cluster->local_state = READINESS_UNREACHABLE;
     explains(&w, &q, "and others 503, since legacy-discovery is off", "the merged document, and nothing else");
     q.target = "/apis/batch";
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.legacy_discovery = w.cluster->unread_peers = true;
     explains(&w, &q, "\"action\":\"refuse\"", "legacy discovery while a peer has not been read");
     q.target = "/openapi/v3";
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->unread_peers = true;
     explains(&w, &q, "\"action\":\"refuse\"", "and the index of schemas");
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.schemas_pending = true;
     explains(&w, &q, "\"action\":\"refuse\"", "and while that of a peer is read");
 }
@@ -404,7 +404,7 @@ static void in_doubt(void)
     doubted(NULL, "\"doubted\":null");
 }
 
-static bool under_way(struct world *w, size_t max, const char *part)
+static bool under_way(struct proxy_kit *w, size_t max, const char *part)
 {
     struct buf out;
     bool found;
@@ -421,20 +421,20 @@ static bool under_way(struct world *w, size_t max, const char *part)
 /* A peer that is asked about discovery in the place of the local server: it is who is waited for. */
 static void waits_for_a_judge(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.legacy_discovery = w.cluster->fails_over = true;
     w.peer_host = "cp-b";
     w.cluster->local_state = READINESS_UNREACHABLE;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET /apis/batch HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
     ok(under_way(&w, 9, "\"server\":\"cp-b\",\"serverID\":\"apiserver-b\",\"state\":\"waiting\""),
        "a peer, for its answer");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* A peer that lists what it denies. */
@@ -442,31 +442,31 @@ static void denied(void)
 {
     const struct explain_query q = {.method = "GET", .target = JOBS};
     struct buf out;
-    struct world w;
+    struct proxy_kit w;
     struct err err;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.peer_host = w.cluster->denies = "cp-b";
-    world_start(&w);
+    proxy_kit_start(&w);
     buf_init(&out, 1 << 16);
     ok(explain_request(w.proxy, &q, &out, &err), "explained");
     buf_append_char(&out, '\0');
     ok(strstr(buf_slice(&out).p, "\"disbelievedSeconds\":12.0") != NULL, "its 404 of before is told: %s",
        buf_slice(&out).p);
     buf_free(&out);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define WATCHED "/api/v1/namespaces/x;secret/pods"
 
 static void requests(void)
 {
-    struct side *one, *two, *three;
-    struct world w;
+    struct played_end *one, *two, *three;
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.peer_host = "cp-b";
-    world_start(&w);
+    proxy_kit_start(&w);
     ok(under_way(&w, 9, "{\"requests\":[],\"notShown\":0}"), "nothing is under way");
     one = client(&w);
     say(one, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc");
@@ -506,18 +506,18 @@ static void requests(void)
     (void)has(two, "half");
     ok(under_way(&w, 9, "\"server\":\"cp-b\",\"serverID\":\"apiserver-b\",\"state\":\"relaying\",\"longRunning\":true"),
        "a watch of a peer's");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* However long paths are, a thousand requests find room in an answer of the control socket. */
 static void long_path(void)
 {
     char path[8192] = PODS "/", text[9000], want[2000];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
-    world_start(&w);
+    proxy_kit_init(&w, 1);
+    proxy_kit_start(&w);
     c = client(&w);
     memset(path + strlen(path), 'x', sizeof(path) - 1 - strlen(path));
     (void)snprintf(text, sizeof(text), "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", path);
@@ -526,7 +526,7 @@ static void long_path(void)
     (void)snprintf(want, sizeof(want), "\"pathBytes\":8191,\"path\":\"%.1024s\",\"client\"", path);
     ok(under_way(&w, 9, want), "its beginning, and how long it is");
     ok(1000 * (6 * (size_t)EXPLAIN_PATH_BYTES + 1024) < LIMIT_CONTROL_ANSWER, "a thousand of the worst fit");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Wherever it is cut, no half of a character is shown. */
@@ -536,11 +536,11 @@ static void long_path_of_letters(void)
 
     for (size_t odd = 0; odd < 2; odd++) {
         size_t n = (size_t)snprintf(text, sizeof(text), "GET " PODS "/%s", odd == 0 ? "" : "x");
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
-        world_init(&w, 1);
-        world_start(&w);
+        proxy_kit_init(&w, 1);
+        proxy_kit_start(&w);
         c = client(&w);
         for (size_t i = 0; i < 600; i++)
             n += (size_t)snprintf(text + n, sizeof(text) - n, "%%C3%%A9");
@@ -548,7 +548,7 @@ static void long_path_of_letters(void)
         say(c, text);
         (void)has(conn(&w.local, 0), "\r\n\r\n");
         ok(under_way(&w, 9, "\xc3\xa9\",\"client\""), "it ends with a whole letter, %zu", odd);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 

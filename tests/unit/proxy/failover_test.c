@@ -5,13 +5,13 @@
 #include "net/listener.h"
 #include "net/loop.h"
 #include "proxy/explain.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #include <stdio.h>
 
 #define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
-static void ask(struct side *c, const char *method, const char *more)
+static void ask(struct played_end *c, const char *method, const char *more)
 {
     char head[1000];
 
@@ -20,16 +20,16 @@ static void ask(struct side *c, const char *method, const char *more)
     say(c, head);
 }
 
-static void shut_down(struct server *s)
+static void shut_down(struct played_server *s)
 {
     listener_close(s->listener);
     s->listener = NULL;
 }
 
 /* The peer that got the request, of those that have connections more than `seen`; NULL: it was answered instead. */
-static struct server *asked(struct world *w, struct side *c)
+static struct played_server *asked(struct proxy_kit *w, struct played_end *c)
 {
-    struct server *s = NULL;
+    struct played_server *s = NULL;
 
     for (unsigned turn = 0; turn < 2000 && s == NULL && !got(c, "HTTP/1.1 "); turn++) {
         loop_run_once(w->loop, 5);
@@ -40,7 +40,7 @@ static struct server *asked(struct world *w, struct side *c)
     return s;
 }
 
-static bool all_ejected(struct world *w, size_t n)
+static bool all_ejected(struct proxy_kit *w, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (origin_ejection(w->peers[i].origin, NULL) == NULL)
@@ -51,12 +51,12 @@ static bool all_ejected(struct world *w, size_t n)
 /* KEP-4020, test plan: "the first eligible peer is down, the request succeeds through the second", and the third. */
 static void down(size_t n_down, const char *method, const char *more)
 {
-    struct world w;
-    struct side *c;
-    struct server *s;
+    struct proxy_kit w;
+    struct played_end *c;
+    struct played_server *s;
 
-    world_init(&w, 3);
-    world_start(&w);
+    proxy_kit_init(&w, 3);
+    proxy_kit_start(&w);
     for (size_t i = 0; i < n_down; i++)
         shut_down(&w.peers[i]);
     /* Which one is asked first is chance: until chance has met all that are down. */
@@ -79,20 +79,20 @@ static void down(size_t n_down, const char *method, const char *more)
     for (size_t i = 0; i < 3; i++)
         ok((origin_ejection(w.peers[i].origin, NULL) != NULL) == (i < n_down), "peer %zu is %s", i,
            i < n_down ? "out" : "in");
-    ok(world_metric(&w, "mvproxy_back_ejections_total", NULL) >= (double)n_down, "counted");
-    ok((world_metric(&w, "mvproxy_retries_total", "connect") > 0) == (n_down > 0), "so are retries, by reason");
-    world_close(&w);
+    ok(proxy_kit_metric(&w, "mvproxy_back_ejections_total", NULL) >= (double)n_down, "counted");
+    ok((proxy_kit_metric(&w, "mvproxy_retries_total", "connect") > 0) == (n_down > 0), "so are retries, by reason");
+    proxy_kit_close(&w);
 }
 
 /* Beyond max-requests-inflight-per-peer the next one is asked; when all are full the client waits. */
 static void full(void)
 {
-    struct world w;
-    struct side *c[4];
+    struct proxy_kit w;
+    struct played_end *c[4];
 
-    world_init(&w, 3);
+    proxy_kit_init(&w, 3);
     w.opts.max_in_flight_per_peer = 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     for (size_t i = 0; i < 4; i++) {
         c[i] = client(&w);
         ask(c[i], "POST", "Content-Length: 0\r\n");
@@ -108,7 +108,7 @@ static void full(void)
     }
     for (size_t i = 0; i < 3; i++)
         ok(has(c[i], "HTTP/1.1 200 "), "request %zu is answered", i);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define NOT_READY "HTTP/1.1 503 Service Unavailable\r\nX-Mvproxy-Try-Another: true\r\nContent-Length: 0\r\n\r\n"
@@ -117,13 +117,13 @@ static void full(void)
 /* The servers of both peers wait for an etcd, say: whoever is ready is found, and if nobody is, they wait after all. */
 static void not_ready(size_t n_peers, bool fails_over)
 {
-    struct server *first, *second;
-    struct world w;
-    struct side *c;
+    struct played_server *first, *second;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, n_peers);
+    proxy_kit_init(&w, n_peers);
     w.cluster->fails_over = fails_over;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     ask(c, "POST", "Content-Length: 3\r\n");
     say(c, "abc");
@@ -133,7 +133,7 @@ static void not_ready(size_t n_peers, bool fails_over)
         ok(!got(conn(first, 0), "If-Ready"), "ready or not, if %s", fails_over ? "it alone has it" : "that is off");
         say(conn(first, 0), OK_ANSWER);
         ok(has(c, "HTTP/1.1 200 "), "it answers");
-        world_close(&w);
+        proxy_kit_close(&w);
         return;
     }
     ok(got(conn(first, 0), ASKS_IF_READY), "if its server is ready");
@@ -146,19 +146,19 @@ static void not_ready(size_t n_peers, bool fails_over)
     ok(!got(&first->conns[first->n_conns - 1], "If-Ready"), "ready or not");
     say(&first->conns[first->n_conns - 1], OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 "), "its answer is the answer");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Of two peers one is dead, and the other one is only not ready: whichever is asked first. */
 static void only_not_ready(void)
 {
-    struct side *c, *once, *again;
-    struct world w;
+    struct played_end *c, *once, *again;
+    struct proxy_kit w;
 
     for (unsigned turn = 0; turn < 8; turn++) {
-        world_init(&w, 2);
+        proxy_kit_init(&w, 2);
         w.cluster->fails_over = true;
-        world_start(&w);
+        proxy_kit_start(&w);
         shut_down(&w.peers[0]);
         c = client(&w);
         ask(c, "GET", "");
@@ -170,7 +170,7 @@ static void only_not_ready(void)
         ok(!got(again, "If-Ready"), "ready or not");
         say(again, OK_ANSWER);
         ok(has(c, "HTTP/1.1 200 "), "it answers");
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -182,15 +182,15 @@ static void on_fetched(void *arg, const struct fetch_result *r)
 /* What we ask a peer for ourselves takes no client's place under max-requests-inflight-per-peer, and needs none. */
 static void own_requests(void)
 {
-    struct world w;
-    struct side *c[2];
+    struct proxy_kit w;
+    struct played_end *c[2];
     struct fetch_opts o = {
         .method = SLICE_LIT("GET"), .target = SLICE_LIT("/apis"), .ceiling = 1000, .timeout_ms = 60000};
     bool fetched[2] = {false, false};
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.max_in_flight_per_peer = 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     o.origin = w.peers[0].origin;
     ok(fetch_start(w.back, w.loop, &o, on_fetched, &fetched[0]) != NULL && has(conn(&w.peers[0], 0), "GET /apis "),
        "our own look comes first");
@@ -208,11 +208,11 @@ static void own_requests(void)
         say(conn(&w.peers[0], i), OK_ANSWER);
     ok(has(c[0], "HTTP/1.1 200 ") && until(&w, fetched[0] && fetched[1]), "all three are answered");
     is_u64(origin_clients_in_flight(o.origin), 0, "none is left");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Who looks into it is told of the other first, also when one request may try the outlier again. */
-static void explained_last(struct world *w)
+static void explained_last(struct proxy_kit *w)
 {
     const struct explain_query q = {.method = "GET", .target = JOBS};
     const char *outlier, *good;
@@ -233,15 +233,15 @@ static void explained_last(struct world *w)
 /* A peer that connects and then cuts every request off is tried last after a while. */
 static void outlier(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     unsigned turn;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.peers[0].refuse = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     for (turn = 0; turn < 40 && origin_ejection(w.peers[0].origin, NULL) == NULL; turn++) {
-        struct server *good = &w.peers[1];
+        struct played_server *good = &w.peers[1];
 
         c = client(&w);
         say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
@@ -254,44 +254,44 @@ static void outlier(void)
     ok(turn < 40, "out after %u requests", turn);
     ok(origin_ejection(w.peers[1].origin, NULL) == NULL, "the other is not");
     explained_last(&w);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define UNAUTHORIZED "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 #define TOKEN "Authorization: Bearer t\r\n"
 
 /* The next peer that is asked says this. */
-static bool next_says(struct world *w, struct side *c, const char *answer)
+static bool next_says(struct proxy_kit *w, struct played_end *c, const char *answer)
 {
-    struct server *s = asked(w, c);
+    struct played_server *s = asked(w, c);
 
     if (s == NULL)
         return false;
     buf_reset(&s->conns[0].got);
     say(&s->conns[0], answer);
-    world_settle(w);
+    proxy_kit_settle(w);
     return true;
 }
 
 /* Whether a token is good each server finds out for itself, and not each of them always can. */
 static void unknown_token(const char *method, const char *more)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 3);
-    world_start(&w);
+    proxy_kit_init(&w, 3);
+    proxy_kit_start(&w);
     c = client(&w);
     ask(c, method, more);
     ok(next_says(&w, c, UNAUTHORIZED) && !got(c, "HTTP/1.1 "), "%s: one peer does not know the token", method);
     ok(next_says(&w, c, OK_ANSWER) && has(c, "HTTP/1.1 200 "), "another does");
-    is_u64((uint64_t)world_metric(&w, "mvproxy_retries_total", "peer-unauthorized"), 1, "counted");
+    is_u64((uint64_t)proxy_kit_metric(&w, "mvproxy_retries_total", "peer-unauthorized"), 1, "counted");
     hang_up(c, STREAM_CLOSE_NOW);
     c = client(&w);
     ask(c, method, more);
     ok(next_says(&w, c, UNAUTHORIZED) && next_says(&w, c, UNAUTHORIZED) && !got(c, "HTTP/1.1 "), "two do not know it");
     ok(next_says(&w, c, UNAUTHORIZED) && has(c, "HTTP/1.1 401 "), "nor does the last: that is the answer");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /*
@@ -300,17 +300,17 @@ static void unknown_token(const char *method, const char *more)
  */
 static void invented_tokens(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     unsigned refused = 0;
 
-    world_init(&w, 2);
-    world_start(&w);
+    proxy_kit_init(&w, 2);
+    proxy_kit_start(&w);
     c = client(&w);
     ask(c, "GET", TOKEN);
     ok(next_says(&w, c, OK_ANSWER) && has(c, "HTTP/1.1 200 "), "a token that is good");
     for (unsigned i = 0; i < 300; i++) {
-        struct server *s;
+        struct played_server *s;
         char token[64];
 
         buf_reset(&c->got);
@@ -327,31 +327,31 @@ static void invented_tokens(void)
     ask(c, "GET", TOKEN);
     ok(next_says(&w, c, UNAUTHORIZED) && !got(c, "HTTP/1.1 "), "one server does not know the good one for a moment");
     ok(next_says(&w, c, OK_ANSWER) && has(c, "HTTP/1.1 200 "), "the other is asked all the same");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Nobody knows who sends no token at all. */
 static void anonymous(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 3);
-    world_start(&w);
+    proxy_kit_init(&w, 3);
+    proxy_kit_start(&w);
     c = client(&w);
     ask(c, "GET", "");
     ok(next_says(&w, c, UNAUTHORIZED) && has(c, "HTTP/1.1 401 "), "without a token the first 401 is the answer");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Whoever cannot be asked says nothing of a token: the 401 that there was is the answer. */
 static void unknown_token_alone(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 2);
-    world_start(&w);
+    proxy_kit_init(&w, 2);
+    proxy_kit_start(&w);
     shut_down(&w.peers[1]);
     for (unsigned turn = 0; turn < 8; turn++) {
         c = client(&w);
@@ -360,18 +360,18 @@ static void unknown_token_alone(void)
         ok(has(c, "HTTP/1.1 401 ") && !got(c, "Retry-After"), "turn %u", turn);
         hang_up(c, STREAM_CLOSE_NOW);
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void unknown_token_busy(void)
 {
-    struct side *first, *second;
-    struct server *s;
-    struct world w;
+    struct played_end *first, *second;
+    struct played_server *s;
+    struct proxy_kit w;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.opts.max_in_flight_per_peer = 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     first = client(&w);
     ask(first, "GET", "");
     s = asked(&w, first);
@@ -380,41 +380,41 @@ static void unknown_token_busy(void)
     ask(second, "GET", TOKEN);
     (void)next_says(&w, second, UNAUTHORIZED);
     ok(has(second, "HTTP/1.1 401 "), "the other has no room: 401 is all that is known");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* By what it was: a peer that is not reached is no peer without an address. */
 static void counted(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
-    world_start(&w);
+    proxy_kit_init(&w, 1);
+    proxy_kit_start(&w);
     shut_down(&w.peers[0]);
     c = client(&w);
     ask(c, "GET", "");
     ok(has(c, "HTTP/1.1 503 "), "nobody is left");
-    is_double(world_metric(&w, "apiserver_peer_proxy_errors_total", "proxy_transport"), 1, "not reached: counted");
-    is_double(world_metric(&w, "apiserver_peer_proxy_errors_total", "endpoint_resolution"), 0, "as that");
-    world_close(&w);
+    is_double(proxy_kit_metric(&w, "apiserver_peer_proxy_errors_total", "proxy_transport"), 1, "not reached: counted");
+    is_double(proxy_kit_metric(&w, "apiserver_peer_proxy_errors_total", "endpoint_resolution"), 0, "as that");
+    proxy_kit_close(&w);
 }
 
 /* An mvproxy says that its server is not ready, and there is nobody else: that is the answer, word by word. */
 static void unready_alone(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
-    world_start(&w);
+    proxy_kit_init(&w, 1);
+    proxy_kit_start(&w);
     c = client(&w);
     ask(c, "GET", "");
     ok(has(conn(&w.peers[0], 0), "\r\n\r\n"), "the only one is asked");
     say(conn(&w.peers[0], 0), "HTTP/1.1 503 Service Unavailable\r\nX-Mvproxy-Try-Another: true\r\n"
                               "Content-Length: 8\r\n\r\nstarting");
     ok(has(c, "HTTP/1.1 503 ") && has(c, "\r\n\r\nstarting"), "what it says is the answer");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

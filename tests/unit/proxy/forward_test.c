@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests through the whole data plane: where they go, what happens when servers fail, who is held back by whom. */
 #include "net/loop.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
     "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 19\r\n\r\n404 page not "     \
     "found\n"
 
-static void ask(struct side *c, const char *method, const char *target, const char *more)
+static void ask(struct played_end *c, const char *method, const char *target, const char *more)
 {
     char head[1000];
 
@@ -20,10 +20,10 @@ static void ask(struct side *c, const char *method, const char *target, const ch
 
 static void local_and_peer(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     ask(c, "GET", PODS, "Authorization: Bearer t\r\nX-Remote-User: admin\r\n");
     ok(has(conn(&w.local, 0), "Authorization: Bearer t\r\n"), "a known resource goes to the local server");
@@ -36,10 +36,10 @@ static void local_and_peer(void)
     ok(has(conn(&w.peers[0], 0), "x-kubernetes-peer-proxied: true"), "an unknown one goes to the peer, marked");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "X-Mvproxy-Served-By: apiserver-b"), "who is named");
-    world_settle(&w);
-    is_double(world_metric(&w, "apiserver_rerouted_request_total", "jobs"), 1, "and counted");
-    is_double(world_metric(&w, "apiserver_rerouted_request_total", "pods"), 0, "as the local server's is not");
-    world_close(&w);
+    proxy_kit_settle(&w);
+    is_double(proxy_kit_metric(&w, "apiserver_rerouted_request_total", "jobs"), 1, "and counted");
+    is_double(proxy_kit_metric(&w, "apiserver_rerouted_request_total", "pods"), 0, "as the local server's is not");
+    proxy_kit_close(&w);
 }
 
 #define WEBSOCKET "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n"
@@ -67,13 +67,13 @@ static const struct {
 };
 
 /* The server that is asked first is one of two, at random: fails whoever gets a connection before the other does. */
-static struct server *first_asked(struct world *w, size_t n)
+static struct played_server *first_asked(struct proxy_kit *w, size_t n)
 {
     (void)until(w, w->peers[0].n_conns > n || w->peers[1].n_conns > n);
     return w->peers[0].n_conns > n ? &w->peers[0] : &w->peers[1];
 }
 
-static void fail_once(struct world *w, enum failing how, struct side *s)
+static void fail_once(struct proxy_kit *w, enum failing how, struct played_end *s)
 {
     (void)w;
     (void)has(s, "\r\n\r\n");
@@ -93,11 +93,11 @@ static void fail_once(struct world *w, enum failing how, struct side *s)
 
 static void failing_first(size_t row)
 {
-    struct world w;
-    struct side *c;
-    struct server *first, *second;
+    struct proxy_kit w;
+    struct played_end *c;
+    struct played_server *first, *second;
 
-    world_open(&w, 2);
+    proxy_kit_open(&w, 2);
     c = client(&w);
     ask(c, failures[row].method, failures[row].method[0] == 'P' ? JOBS : JOBS "/x", failures[row].more);
     first = first_asked(&w, 0);
@@ -109,7 +109,7 @@ static void failing_first(size_t row)
         ok(has(conn(second, 0), "\r\n\r\n"), "%s: the next one is asked", failures[row].name);
         say(conn(second, 0), OK_ANSWER);
         ok(has(c, "HTTP/1.1 200 OK"), "%s: and answers", failures[row].name);
-        is_double(world_metric(&w, "mvproxy_retries_total", NULL), 1, "%s: counted", failures[row].name);
+        is_double(proxy_kit_metric(&w, "mvproxy_retries_total", NULL), 1, "%s: counted", failures[row].name);
     } else {
         ok(has(c, "HTTP/1.1 503 "), "%s: refused", failures[row].name);
         ok(has(c, "\"kind\":\"Status\""), "%s: as a Status", failures[row].name);
@@ -118,60 +118,60 @@ static void failing_first(size_t row)
         is_u64(second->n_conns, 0, "%s: and not repeated", failures[row].name);
     }
     ok(w.cluster->suspects > 0, "%s: the peer is looked at again", failures[row].name);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void all_fail(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.peers[0].refuse = w.peers[1].refuse = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     ask(c, "GET", JOBS, "");
     ok(has(c, "HTTP/1.1 503 "), "no peer works: 503");
     ok(has(c, "Error while proxying request to destination apiserver"), "as kube-apiserver says it");
-    world_settle(&w);
-    is_double(world_metric(&w, "mvproxy_request_duration_seconds", "peers-failed") > 0, 1, "row 10");
-    world_close(&w);
+    proxy_kit_settle(&w);
+    is_double(proxy_kit_metric(&w, "mvproxy_request_duration_seconds", "peers-failed") > 0, 1, "row 10");
+    proxy_kit_close(&w);
 }
 
 /* Repeated it would only take as long again, and be as much work: nobody is told to. */
 static void too_slow(const char *target)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.request_timeout_ms = 100;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     ask(c, "GET", target, "");
     ok(has(c, "HTTP/1.1 504 ") && has(c, "\"kind\":\"Status\""), "%s: no answer in time: 504", target);
     ok(!got(c, "Retry-After") && !got(c, "retryAfterSeconds"), "which is not to be repeated");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void not_found_everywhere(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     ask(c, "GET", JOBS, "");
     (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
     say(conn(&w.peers[0], 0), GO_NOT_FOUND);
     ok(has(c, "HTTP/1.1 503 "), "a peer's plain 404 is not believed");
-    world_settle(&w);
-    is_double(world_metric(&w, "mvproxy_retries_total", NULL), 0, "and nothing was retried");
+    proxy_kit_settle(&w);
+    is_double(proxy_kit_metric(&w, "mvproxy_retries_total", NULL), 0, "and nothing was retried");
     ask(c, "GET", JOBS "/x/proxy/", "");
     (void)has(conn(&w.peers[0], 0), "/x/proxy/");
     say(conn(&w.peers[0], 0), GO_NOT_FOUND);
     ok(has(c, "404 page not found"), "but that of a program behind `proxy` is");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What the answer to a rerouted request says of the peer: it may have lost what it served, or it is there again. */
@@ -189,32 +189,32 @@ static void what_answers_tell(void)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         char line[20];
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
         (void)snprintf(line, sizeof(line), "HTTP/1.1 %s ", rows[i].status);
-        world_open(&w, 1);
+        proxy_kit_open(&w, 1);
         c = client(&w);
         ask(c, "GET", JOBS "/x", "");
         (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
         say(conn(&w.peers[0], 0), rows[i].answer);
         ok(has(c, line), "a peer's %s is relayed", rows[i].status);
-        world_settle(&w);
+        proxy_kit_settle(&w);
         is_u64(w.cluster->peer_misses, rows[i].missed, "%s: it is looked at again, or not", rows[i].status);
         is_u64(w.cluster->suspects, 0, "%s: but not as if it had denied what it has", rows[i].status);
         is_u64(w.cluster->answered, !rows[i].missed, "%s: it is there, or not", rows[i].status);
         is_u64(w.cluster->peer_seen, rows[i].status[0] < '5', "%s: it is shown to answer, or not", rows[i].status);
         is_u64(w.cluster->local_seen, 0, "%s: the local server has nothing to do with it", rows[i].status);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
 static void breaks_off(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     ask(c, "GET", JOBS, "");
     (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
@@ -222,12 +222,12 @@ static void breaks_off(void)
     ok(has(c, "abc"), "half an answer");
     hang_up(conn(&w.peers[0], 0), STREAM_CLOSE_FLUSH);
     ok(ended(c) && c->failed, "breaks the client's connection");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* ---- bodies ---- */
 
-static void send_all(struct world *w, struct side *from, struct side *to, size_t n)
+static void send_all(struct proxy_kit *w, struct played_end *from, struct played_end *to, size_t n)
 {
     static char block[32 << 10];
     size_t sent = 0;
@@ -246,7 +246,7 @@ static void send_all(struct world *w, struct side *from, struct side *to, size_t
 }
 
 /* How much `from` gets rid of while the reader sleeps: what the buffers on the way hold, kernel's included. */
-static uint64_t fill(struct world *w, struct side *from, size_t limit)
+static uint64_t fill(struct proxy_kit *w, struct played_end *from, size_t limit)
 {
     static char block[32 << 10];
     uint64_t sent = 0;
@@ -269,12 +269,12 @@ enum { BIG = 24 << 20 };
 
 static void slow_server(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
     uint64_t taken;
     char head[200];
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     (void)snprintf(head, sizeof(head), "Content-Length: %d\r\n", BIG);
     ask(c, "POST", PODS, head);
@@ -289,17 +289,17 @@ static void slow_server(void)
     ok(until(&w, s->n_got > BIG), "and gets all of it in the end");
     say(s, OK_ANSWER);
     ok(has(c, "\r\n\r\n{}"), "then it answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void slow_client(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
     uint64_t taken;
     char head[200];
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     ask(c, "GET", PODS, "");
     s = conn(&w.local, 0);
@@ -314,15 +314,15 @@ static void slow_client(void)
     go_on_reading(c);
     send_all(&w, s, c, BIG - (size_t)taken);
     ok(until(&w, c->n_got > BIG), "and gets all of it in the end");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void chunks_and_trailers(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     ask(c, "POST", PODS, "Transfer-Encoding: chunked\r\n");
     say(c, "3\r\nabc\r\n");
@@ -332,15 +332,15 @@ static void chunks_and_trailers(void)
     ok(has(s, "0\r\nX-Sum: 1\r\n\r\n"), "with its trailer");
     say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Done\r\n\r\n2\r\nok\r\n0\r\nX-Done: y\r\n\r\n");
     ok(has(c, "2\r\nok\r\n0\r\nX-Done: y\r\n\r\n"), "and back");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void expect_continue(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     ask(c, "POST", PODS, "Content-Length: 3\r\nExpect: 100-continue\r\n");
     s = conn(&w.local, 0);
@@ -357,15 +357,15 @@ static void expect_continue(void)
     say(s, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n");
     ok(has(c, "HTTP/1.1 413 "), "a refusal instead of a 100");
     ok(ended(c), "ends the connection, whose next bytes nobody could read rightly");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void early_answer(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     ask(c, "POST", PODS, "Content-Length: 1000000\r\n");
     say(c, "abc");
@@ -374,15 +374,15 @@ static void early_answer(void)
     say(s, "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
     ok(has(c, "\r\n\r\nno"), "an answer before its end is relayed");
     ok(ended(c), "and ends the connection");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void no_content(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     ask(c, "HEAD", PODS, "");
     s = conn(&w.local, 0);
@@ -401,7 +401,7 @@ static void no_content(void)
     ok(has(s, "/c HTTP/1.1"), "all on one connection");
     say(s, OK_ANSWER);
     ok(has(c, "\r\n\r\n{}"), "whose framing held");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* ---- the client leaves ---- */
@@ -410,10 +410,10 @@ static void no_content(void)
 
 static void gone_while(const char *what, const char *target, const char *more, const char *answer)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     ask(c, answer == NULL ? "POST" : "GET", target, more);
     (void)has(conn(&w.local, 0), "\r\n\r\n");
@@ -423,9 +423,10 @@ static void gone_while(const char *what, const char *target, const char *more, c
     }
     hang_up(c, STREAM_CLOSE_ABORT);
     ok(ended(conn(&w.local, 0)), "%s: the server's connection ends", what);
-    is_double(world_metric(&w, "mvproxy_resource_requests_total", "served-locally"), strcmp(more, TOKEN) == 0 ? 1 : 0,
+    is_double(proxy_kit_metric(&w, "mvproxy_resource_requests_total", "served-locally"),
+              strcmp(more, TOKEN) == 0 ? 1 : 0,
               "what was given up unanswered, or needs no credential, hides no 503 from the alert");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void client_leaves(void)
@@ -460,10 +461,10 @@ static void heard(void)
 
 static void ends_watches(void)
 {
-    struct world w;
-    struct side *watch, *log, *waits;
+    struct proxy_kit w;
+    struct played_end *watch, *log, *waits;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     watch = client(&w);
     ask(watch, "GET", PODS "?watch=1", "");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
@@ -483,39 +484,39 @@ static void ends_watches(void)
     is_u64(proxy_end_long_running(w.proxy, 9), 2, "all others");
     ok(ended(log) && !got(log, "0\r\n\r\n"), "what is no watch breaks off");
     ok(has(waits, "HTTP/1.1 503 "), "what has no answer yet is refused");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void reload_meanwhile(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     struct proxy_opts changed;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     ask(c, "GET", PODS, "");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     changed = w.opts;
     changed.local = w.peers[0].origin;
-    world_reload(&w, &changed);
+    proxy_kit_reload(&w, &changed);
     say(conn(&w.local, 0), OK_ANSWER);
     ok(has(c, "{}"), "a request under way stays where it is");
     ask(c, "GET", PODS "/later", "");
     ok(has(conn(&w.peers[0], 0), "/later"), "the next goes by the new ones");
     say(conn(&w.peers[0], 0), OK_ANSWER);
-    world_settle(&w);
-    world_close(&w);
+    proxy_kit_settle(&w);
+    proxy_kit_close(&w);
 }
 
 static void too_many_in_flight(void)
 {
-    struct world w;
-    struct side *a, *b;
+    struct proxy_kit w;
+    struct played_end *a, *b;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.max_in_flight_per_peer = 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     a = client(&w);
     b = client(&w);
     ask(a, "GET", JOBS, "");
@@ -524,17 +525,17 @@ static void too_many_in_flight(void)
     ok(has(b, "too many requests in flight"), "beyond max-requests-inflight-per-peer: 503");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(a, "{}"), "the one before is served");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* ---- labels ---- */
 
 static void labels(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     ask(c, "POST", PODS "?dryRun=All", "Content-Length: 0\r\n");
     (void)has(conn(&w.local, 0), "dryRun=All");
@@ -544,11 +545,12 @@ static void labels(void)
     (void)has(conn(&w.local, 0), "nonsense");
     say(conn(&w.local, 0), GO_NOT_FOUND);
     (void)has(c, "404 page");
-    world_settle(&w);
-    is_double(world_metric(&w, "apiserver_request_total", "All"), 1, "dry_run");
-    is_double(world_metric(&w, "apiserver_request_total", "nonsense-of-a-client"), 0, "no label of a client's making");
-    is_double(world_metric(&w, "apiserver_request_total", "other"), 1, "but other");
-    world_close(&w);
+    proxy_kit_settle(&w);
+    is_double(proxy_kit_metric(&w, "apiserver_request_total", "All"), 1, "dry_run");
+    is_double(proxy_kit_metric(&w, "apiserver_request_total", "nonsense-of-a-client"), 0,
+              "no label of a client's making");
+    is_double(proxy_kit_metric(&w, "apiserver_request_total", "other"), 1, "but other");
+    proxy_kit_close(&w);
 }
 
 int main(void)

@@ -2,21 +2,21 @@
 /* Legacy discovery in the forms that clients accept, and the index of schemas in one that no API server has. */
 #include <stdio.h>
 
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define JOBS_V1 "{\"groupVersion\":\"batch/v1\",\"version\":\"v1\"}"
 #define ALL_GROUPS "{\"groups\":[{\"name\":\"batch\",\"versions\":[" JOBS_V1 "],\"preferredVersion\":" JOBS_V1 "}]}"
 #define NOT_FOUND "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nlost"
 
 /* One peer, which alone has batch/v1. The local server has this request of a client, which is returned. */
-static struct side *start(struct world *w, const char *method, const char *path, const char *accept)
+static struct played_end *start(struct proxy_kit *w, const char *method, const char *path, const char *accept)
 {
     char request[200];
-    struct side *c;
+    struct played_end *c;
 
-    world_init(w, 1);
+    proxy_kit_init(w, 1);
     w->opts.legacy_discovery = true;
-    world_start(w);
+    proxy_kit_start(w);
     c = client(w);
     (void)snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\nHost: k\r\nAccept: %s\r\n\r\n", method, path, accept);
     say(c, request);
@@ -30,12 +30,12 @@ static struct side *start(struct world *w, const char *method, const char *path,
  */
 static void other_form(const char *accept, const char *want)
 {
-    struct world w;
-    struct side *c = start(&w, "GET", "/apis/batch/v1", accept);
+    struct proxy_kit w;
+    struct played_end *c = start(&w, "GET", "/apis/batch/v1", accept);
 
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, want) && !got(c, "Retry-After"), "%s: %s", accept, want);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The server is asked for JSON, and JSON is YAML: so it is called for who takes nothing else, whatever becomes of it.
@@ -55,15 +55,15 @@ static void yaml_alone(void)
     for (size_t i = 0; i < ROWS(rows); i++) {
         bool json = strstr(rows[i].head, "json") != NULL;
         char answer[400];
-        struct world w;
-        struct side *c = start(&w, rows[i].method, "/apis", "application/yaml");
+        struct proxy_kit w;
+        struct played_end *c = start(&w, rows[i].method, "/apis", "application/yaml");
 
         (void)snprintf(answer, sizeof(answer), "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n%s", rows[i].head,
                        strlen(rows[i].body), rows[i].body);
         say(conn(&w.local, 0), answer);
         ok(has(c, rows[i].want) && !got(c, "application/json") && got(c, "Content-Type: application/yaml\r\n") == json,
            "%s, %s: in a form that is accepted", rows[i].method, rows[i].head);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -75,13 +75,13 @@ static void held_with_trailers(void)
 {
     enum { PIECES = 32 };
     static char piece[64 << 10];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_schemas = "{\"paths\":{}}";
     w.peer_schemas = "{\"paths\":{\"apis/batch/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/batch/v1?hash=B\"}}}";
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET /openapi/v3 HTTP/1.1\r\nHost: k\r\n\r\n");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
@@ -89,12 +89,12 @@ static void held_with_trailers(void)
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n200000\r\n");
     for (unsigned i = 0; i < PIECES; i++) {
         say_bytes(conn(&w.local, 0), slice_of(piece, sizeof(piece)));
-        world_settle(&w);
+        proxy_kit_settle(&w);
     }
     ok(!got(c, "HTTP/1.1 "), "an index of 2 MiB, all of which is held");
     say(conn(&w.local, 0), "\r\n0\r\nX-End: y\r\n\r\n");
     ok(has(c, "X-End: y\r\n") && c->n_got > sizeof(piece) * PIECES, "keeps its trailers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/loop.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept: application/json\r\n\r\n"
 #define JOBS_V1 "{\"groupVersion\":\"batch/v1\",\"version\":\"v1\"}"
@@ -23,15 +23,15 @@
     "The apiserver is shutting down, please try again later."
 #define NOT_FOUND "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nlost"
 
-static void start(struct world *w)
+static void start(struct proxy_kit *w)
 {
-    world_init(w, 1);
+    proxy_kit_init(w, 1);
     w->opts.legacy_discovery = true;
     w->cluster->fails_over = true;
-    world_start(w);
+    proxy_kit_start(w);
 }
 
-static void say_ok(struct side *s, const char *body)
+static void say_ok(struct played_end *s, const char *body)
 {
     char head[200];
 
@@ -45,9 +45,9 @@ static void say_ok(struct side *s, const char *body)
 }
 
 /* A request reaches the local server, which has said nothing of it yet. */
-static struct side *asked(struct world *w, struct side *c, const char *request)
+static struct played_end *asked(struct proxy_kit *w, struct played_end *c, const char *request)
 {
-    struct side *s;
+    struct played_end *s;
 
     buf_reset(&c->got);
     if (w->local.n_conns > 0)
@@ -80,8 +80,8 @@ static void completed(void)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         char request[400];
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
         start(&w);
         c = client(&w);
@@ -102,12 +102,12 @@ static void completed(void)
         else
             say_ok(conn(&w.local, 0), rows[i].answer);
         ok(has(c, rows[i].want) && got(c, "HTTP/1.1 200 "), "completed where it lacks something");
-        world_settle(&w);
+        proxy_kit_settle(&w);
         ok(rows[i].answer == NULL || got(c, "X-More: 1\r\n"), "with the server's fields");
         ok(strcmp(rows[i].answer != NULL ? rows[i].answer : "", rows[i].want) == 0 ||
                (!got(c, "\"own\"") && !got(c, "text/") && got(c, "Content-Type: application/json\r\n")),
            "but for those about its own body");
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -117,40 +117,40 @@ static void completed(void)
  */
 static void apiservice_deleted(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.legacy_discovery = w.cluster->fails_over = w.local_has_jobs = true;
     w.peers_without_jobs = 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     (void)asked(&w, c, GET("/apis"));
     say_ok(conn(&w.local, 0), NO_GROUPS);
     ok(has(c, ALL_GROUPS), "its own group, which its legacy discovery does not name, is there");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Without peers nobody knows better than the server itself. */
 static void alone(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 0);
+    proxy_kit_init(&w, 0);
     w.opts.legacy_discovery = w.local_has_jobs = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     (void)asked(&w, c, GET("/apis"));
     say_ok(conn(&w.local, 0), NO_GROUPS);
     ok(has(c, NO_GROUPS), "the only server's groups are as it says");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void head(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w);
     c = client(&w);
@@ -164,15 +164,15 @@ static void head(void)
     (void)asked(&w, c, "HEAD /apis HTTP/1.1\r\nHost: k\r\nAccept: application/json\r\n\r\n");
     say_ok(conn(&w.local, 0), "{\"groups\":[" BATCH "]}");
     ok(has(c, "HTTP/1.1 200 ") && has(c, "X-More: 1\r\n") && !got(c, "groups"), "and what needs no completion");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Whom the server refuses, who encodes its answer and what is too long get it as it comes. */
 static void relayed(void)
 {
     static char zeros[LIMIT_HEALED_BYTES / 4 + 1];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w);
     c = client(&w);
@@ -201,14 +201,14 @@ static void relayed(void)
     ok(has(c, "\r\n0\r\n\r\n") && buf_len(&c->got) > 5 * (sizeof(zeros) - 1),
        "what turns out to be too long is let go");
     is_u64(w.local.n_conns, 1, "all on one connection");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The local server starts; a peer that is asked in its place breaks off in the body; then the local server is. */
 static void peer_breaks_off(const char *begun, const char *answer, const char *want)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w);
     w.cluster->local_state = READINESS_STARTING;
@@ -217,13 +217,13 @@ static void peer_breaks_off(const char *begun, const char *answer, const char *w
     ok(has(conn(&w.peers[0], 0), "GET /apis "), "a peer is asked");
     say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n");
     say(conn(&w.peers[0], 0), begun);
-    world_settle(&w);
+    proxy_kit_settle(&w);
     hang_up(conn(&w.peers[0], 0), STREAM_CLOSE_ABORT);
     ok(has(conn(&w.local, 0), "GET /apis "), "it breaks off: then the local server");
     say(conn(&w.local, 0), answer);
     ok(has(c, want) && !got(c, "of the peer"), "whose answer alone counts");
     ok(!got(c, "Served-By"), "and is called its own");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* As of any request that a peer answers. */
@@ -232,27 +232,27 @@ static void peer_is_named(void)
     char *logged = NULL;
     size_t n = 0;
     FILE *log = open_memstream(&logged, &n);
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.legacy_discovery = w.opts.access_log.rerouted = w.cluster->fails_over = true;
     w.cluster->local_state = READINESS_STARTING;
     w.peer_host = "cp-b";
-    world_start(&w);
+    proxy_kit_start(&w);
     log_set_stream(log);
     c = client(&w);
     say(c, GET("/apis"));
     (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
     say_ok(conn(&w.peers[0], 0), NO_GROUPS);
     ok(has(c, ALL_GROUPS) && got(c, "Served-By: apiserver-b"), "a peer's answer is completed as well");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     log_set_stream(stderr);
     (void)fclose(log);
     ok(strstr(logged, "\"Request\"") != NULL && strstr(logged, "peer=\"cp-b\"") != NULL, "it is logged by its host");
     ok(strstr(logged, "auditID=\"of-the-server\"") != NULL, "and with the Audit-Id that its answer has: %s", logged);
     free(logged);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /*
@@ -279,16 +279,16 @@ static void peer_lacks(void)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         for (unsigned fails = 0; fails < ROWS(when); fails++) {
-            struct side *c, *peer;
-            struct world w;
+            struct played_end *c, *peer;
+            struct proxy_kit w;
 
             if (fails == 2 && strncmp(rows[i].request, "HEAD", 4) == 0)
                 continue; /* its answer has no body that could say so */
-            world_init(&w, 2);
+            proxy_kit_init(&w, 2);
             w.opts.legacy_discovery = w.cluster->fails_over = w.local_has_jobs = true;
             w.peers_without_jobs = rows[i].without;
             w.cluster->local_state = fails ? READINESS_READY : READINESS_UNREACHABLE;
-            world_start(&w);
+            proxy_kit_start(&w);
             c = client(&w);
             say(c, rows[i].request);
             if (fails > 0)
@@ -307,7 +307,7 @@ static void peer_lacks(void)
             else
                 say_ok(peer, rows[i].answer);
             ok(has(c, rows[i].want), "row %zu, failed over %s", i, when[fails]);
-            world_close(&w);
+            proxy_kit_close(&w);
         }
     }
 }
@@ -315,17 +315,17 @@ static void peer_lacks(void)
 /* legacy-discovery: off. What the server says goes on as it is, and nothing is read again for it. */
 static void switched_off(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->fails_over = w.local_has_jobs = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     (void)asked(&w, c, GET("/apis/batch/v1"));
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "lost"), "switched off: the server's 404 at once");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* A document is not completed with what is not known yet. */
@@ -335,55 +335,55 @@ static void before_peers_are_read(void)
                                            GET("/openapi/v3")};
 
     for (size_t i = 0; i < ROWS(requests); i++) {
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.opts.legacy_discovery = w.cluster->unread_peers = true;
-        world_start(&w);
+        proxy_kit_start(&w);
         c = client(&w);
         say(c, requests[i]);
         ok(has(c, "HTTP/1.1 503 "), "%.20s: while a peer has not been read", requests[i]);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
 /* All of the answer is there, and waits for its share of a turn. */
 static void leaves_before_it_is_completed(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w);
     c = client(&w);
     (void)asked(&w, c, GET("/apis"));
     say_ok(conn(&w.local, 0), NO_GROUPS);
     hang_up(c, STREAM_CLOSE_ABORT);
-    world_settle(&w);
+    proxy_kit_settle(&w);
     ok(!got(c, "HTTP/1.1"), "a client that is gone by then is answered nothing");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* They could not be kept until the answer is completed: it goes on as it came. */
 static void with_trailers(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w);
     c = client(&w);
     (void)asked(&w, c, GET("/apis"));
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-End: y\r\n\r\n");
     ok(has(c, "2\r\n{}\r\n") && has(c, "X-End: y\r\n"), "an answer with trailers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* A 404 for what a peer has is never passed on, whatever comes with it: nothing of it is needed. */
 static void false_404(void)
 {
     static char zeros[LIMIT_HEALED_BYTES / 4 + 1];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w);
     memset(zeros, '0', sizeof(zeros) - 1);
@@ -407,7 +407,7 @@ static void false_404(void)
     }
     say(conn(&w.local, 0), "0\r\n\r\n");
     ok(has(c, BATCH_ALONE) && !got(c, "HTTP/1.1 404 "), "and one that turns out to be");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* One allocation fails from the server's 404 on: then it is 503. */
@@ -417,8 +417,8 @@ static void without_memory(const char *request, bool long_body)
     unsigned refused = 0, answered = 0;
 
     for (uint64_t nth = 1; nth <= ALLOCATIONS; nth++) {
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
         start(&w);
         w.short_of_memory = true;
@@ -427,7 +427,7 @@ static void without_memory(const char *request, bool long_body)
         mem_fail_nth(nth);
         say(conn(&w.local, 0),
             long_body ? "HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n" : NOT_FOUND);
-        world_settle(&w);
+        proxy_kit_settle(&w);
         if (long_body)
             say(conn(&w.local, 0), "0\r\n\r\n");
         (void)until(&w, c->eof || c->failed || got(c, "\r\n\r\n"));
@@ -435,7 +435,7 @@ static void without_memory(const char *request, bool long_body)
         refused += got(c, "HTTP/1.1 503 ");
         answered += got(c, "HTTP/1.1 200 ");
         ok(!got(c, "HTTP/1.1 404 "), "%.20s, allocation %u: no 404", request, (unsigned)nth);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
     ok(refused > 0 && answered > 0, "%.20s: %u times 503, %u times 200", request, refused, answered);
 }
@@ -452,37 +452,37 @@ static void switched_off_and_away(void)
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.cluster->fails_over = w.local_has_jobs = w.local.refuse = true;
         w.cluster->local_state = READINESS_UNREACHABLE;
-        world_start(&w);
+        proxy_kit_start(&w);
         c = client(&w);
         say(c, rows[i].request);
         if (rows[i].peer_asked)
             ok(has(conn(&w.peers[0], 0), "\r\n\r\n"), "%.20s: a peer is asked", rows[i].request);
         else
             ok(has(c, "HTTP/1.1 503 ") && w.peers[0].n_conns == 0, "%.20s: 503, and no peer is asked", rows[i].request);
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
 /* A request has waited at the local server since nobody was known to have it: what is known by now counts. */
 static void known_meanwhile(const char *request, size_t without, bool behind, const char *want)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w);
     w.peers_without_jobs = w.n_peers;
-    world_know(&w);
+    proxy_kit_know(&w);
     c = client(&w);
     (void)asked(&w, c, request);
     w.peers_without_jobs = without;
     w.behind = behind;
-    world_know(&w);
+    proxy_kit_know(&w);
     buf_reset(&conn(&w.local, 0)->got);
     say(conn(&w.local, 0), NOT_FOUND);
     if (behind || without < w.n_peers) {
@@ -490,45 +490,45 @@ static void known_meanwhile(const char *request, size_t without, bool behind, co
         say(conn(&w.local, 0), NOT_FOUND);
     }
     ok(has(c, want), "and then: %s", want);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Discovery said that the local server has it, and it says 404: that is looked at before anybody is told so. */
 static void local_denies(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w);
     w.local_has_jobs = true;
-    world_know(&w);
+    proxy_kit_know(&w);
     c = client(&w);
     (void)asked(&w, c, GET("/apis/batch/v1"));
     say(conn(&w.local, 0), NOT_FOUND);
-    ok(until(&w, world_waiting(&w)), "a 404 for what is in its discovery: that is read again");
+    ok(until(&w, proxy_kit_waiting(&w)), "a 404 for what is in its discovery: that is read again");
     w.local_has_jobs = false;
-    world_know(&w);
+    proxy_kit_know(&w);
     buf_reset(&conn(&w.local, 0)->got);
-    world_refreshed(&w);
+    proxy_kit_refreshed(&w);
     ok(has(conn(&w.local, 0), "Accept: application/json\r\n"), "and the server asked again");
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "HTTP/1.1 200 ") && has(c, "\"name\":\"jobs\""), "whose answer is completed now");
     w.local_has_jobs = true;
-    world_know(&w);
+    proxy_kit_know(&w);
     (void)asked(&w, c, GET("/apis/batch"));
     say(conn(&w.local, 0), NOT_FOUND);
-    (void)until(&w, world_waiting(&w));
+    (void)until(&w, proxy_kit_waiting(&w));
     buf_reset(&conn(&w.local, 0)->got);
-    world_refreshed(&w);
+    proxy_kit_refreshed(&w);
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "lost"), "where discovery still has it the answer counts");
     w.jobs_excluded = true;
-    world_know(&w);
+    proxy_kit_know(&w);
     (void)asked(&w, c, GET("/apis/batch/v1"));
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "lost"), "and for a CRD's, which come and go");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Somebody denies what the local server is known to serve, and its discovery cannot be read again. */
@@ -547,65 +547,65 @@ static void drifted_unread(void)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         char request[200];
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
-        world_init(&w, rows[i].n_peers);
+        proxy_kit_init(&w, rows[i].n_peers);
         w.opts.legacy_discovery = w.local_has_jobs = w.cluster->unread_local = true;
         w.peers_pending = rows[i].pending;
         w.peers_without_jobs = rows[i].pending;
-        world_start(&w);
+        proxy_kit_start(&w);
         c = client(&w);
         (void)snprintf(request, sizeof(request), "GET /apis/batch/v1 HTTP/1.1\r\nHost: k\r\nAccept: %s\r\n\r\n",
                        rows[i].accept);
         (void)asked(&w, c, request);
         say(conn(&w.local, 0), NOT_FOUND);
-        ok(until(&w, world_waiting(&w)), "a 404 for what is in its discovery: that is to be read again");
+        ok(until(&w, proxy_kit_waiting(&w)), "a 404 for what is in its discovery: that is to be read again");
         buf_reset(&conn(&w.local, 0)->got);
-        world_refreshed(&w);
+        proxy_kit_refreshed(&w);
         ok(has(conn(&w.local, 0), "\r\n\r\n"), "in vain: the server is asked again");
         say(conn(&w.local, 0), NOT_FOUND);
         ok(has(c, rows[i].want), "%s", rows[i].what);
         ok(rows[i].n_peers == 0 || !got(c, "HTTP/1.1 404 "), "no 404 where others may have it");
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
 /* What is decided anew may be asked of anybody: who failed before is there by now. */
 static void asked_anew(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w);
     w.cluster->local_state = READINESS_STARTING;
     w.local_has_jobs = w.peers[0].refuse = true;
-    world_know(&w);
+    proxy_kit_know(&w);
     c = client(&w);
     say(c, GET("/apis/batch/v1"));
     ok(has(conn(&w.local, 0), "\r\n\r\n"), "the peer fails: the local server is asked after all");
     say(conn(&w.local, 0), NOT_FOUND);
-    ok(until(&w, world_waiting(&w)), "a 404 for what is in its discovery: that is read again");
+    ok(until(&w, proxy_kit_waiting(&w)), "a 404 for what is in its discovery: that is read again");
     w.peers[0].refuse = false;
-    world_refreshed(&w);
+    proxy_kit_refreshed(&w);
     ok(has(conn(&w.peers[0], 0), "GET /apis/batch/v1 ") && has(conn(&w.peers[0], 0), "\r\n\r\n"),
        "then the peer is asked first again");
     say_ok(conn(&w.peers[0], 0), "{\"resources\":[]}");
     ok(has(c, "HTTP/1.1 200 ") && has(c, "\"name\":\"jobs\""), "and its answer completed");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define SPEC(path, hash) "\"" path "\":{\"serverRelativeURL\":\"/openapi/v3/" path "?hash=" hash "\"}"
 
 static void schemas(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_schemas = "{\"paths\":{" SPEC("api/v1", "A1") "}}";
     w.peer_schemas = "{\"paths\":{" SPEC("api/v1", "B1") "," SPEC("apis/batch/v1", "B2") "}}";
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET /openapi/v3 HTTP/1.1\r\nHost: k\r\nRange: bytes=0-1\r\nIf-Modified-Since: x\r\nAccept: */*\r\n\r\n");
     ok(has(conn(&w.local, 0), "GET /openapi/v3 ") && has(conn(&w.local, 0), "\r\n\r\n"), "the index of schemas");
@@ -619,41 +619,41 @@ static void schemas(void)
     (void)asked(&w, c, GET("/openapi/v3"));
     say_ok(conn(&w.local, 0), "no index");
     ok(has(c, "no index") && got(c, "\"own\""), "what is no index is relayed");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Where schemas of a version lack resources those of who has all of them are named, if he is there. */
 static void schemas_that_lack(bool has_all, bool lapsed)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_has_jobs = has_all;
     w.peers_lapsed = lapsed;
     w.local_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "A1") "}}";
     w.peer_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "B1") "," SPEC("apis/batch/v2", "B2") "}}";
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     (void)asked(&w, c, GET("/openapi/v3"));
     say_ok(conn(&w.local, 0), "{\"paths\":{" SPEC("apis/batch/v1", "A1") "}}");
     ok(has(c, SPEC("apis/batch/v2", "B2")), "what the local server has not is added, %d %d", has_all, lapsed);
     ok(got(c, has_all || lapsed ? SPEC("apis/batch/v1", "A1") : SPEC("apis/batch/v1", "B1")), "what it has, %d %d",
        has_all, lapsed);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The same as the document that the client has is not sent again. */
 static void schemas_not_modified(void)
 {
     char request[400];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.local_schemas = "{\"paths\":{" SPEC("api/v1", "A1") "}}";
     w.peer_schemas = "{\"paths\":{" SPEC("apis/batch/v1", "B2") "}}";
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     (void)asked(&w, c, GET("/openapi/v3"));
     say_ok(conn(&w.local, 0), "{\"paths\":{" SPEC("api/v1", "A1") "}}");
@@ -663,23 +663,23 @@ static void schemas_not_modified(void)
     (void)asked(&w, c, request);
     say_ok(conn(&w.local, 0), "{\"paths\":{" SPEC("api/v1", "A1") "}}");
     ok(has(c, "HTTP/1.1 304 ") && has(c, "\r\n\r\n") && !got(c, "paths"), "what the client has");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Who there is at all is not known yet. */
 static void before_leases_are_read(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 0);
+    proxy_kit_init(&w, 0);
     w.opts.legacy_discovery = w.unread_leases = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     (void)asked(&w, c, GET("/apis/batch"));
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "HTTP/1.1 503 "), "a 404 is not believed before the Leases have been read");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /*
@@ -691,8 +691,8 @@ static void long_head(void)
     static char padding[9000];
     unsigned n = 0, fields = 0;
     struct buf answer;
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     buf_init(&answer, 40000);
     for (size_t size = 7000; size < sizeof(padding); size += 100) {
@@ -713,7 +713,7 @@ static void long_head(void)
             (void)snprintf(line, sizeof(line), "\r\nX-More-%u: %0*u\r\n", i, 100, i);
             fields += got(c, line);
         }
-        world_close(&w);
+        proxy_kit_close(&w);
         buf_reset(&answer);
     }
     buf_free(&answer);
@@ -724,8 +724,8 @@ static void long_head(void)
 /* A body, another method's subject, nothing to add: the local server's own business. */
 static void left_alone(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w);
     c = client(&w);
@@ -735,14 +735,14 @@ static void left_alone(void)
     ok(has(c, "some"), "and its answer comes as it is");
     buf_reset(&conn(&w.local, 0)->got);
     w.local_has_jobs = true;
-    world_know(&w);
+    proxy_kit_know(&w);
     say(c, "GET /apis/batch HTTP/1.1\r\nHost: k\r\nAccept: application/yaml\r\nAccept-Encoding: gzip\r\n\r\n");
     ok(has(conn(&w.local, 0), "GET /apis/batch ") && got(&w.local.conns[0], "Accept: application/yaml\r\n") &&
            got(&w.local.conns[0], "gzip"),
        "where servers agree it is the client's own request");
     say_ok(conn(&w.local, 0), "mine");
     ok(has(c, "mine") && got(c, "ETag: \"own\"\r\n"), "and its answer comes as it is");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

@@ -4,7 +4,7 @@
 
 #include "base/limits.h"
 #include "net/loop.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #define ASK(target, accept, more) target " HTTP/1.1\r\nHost: k\r\nAccept: " accept "\r\n" more "\r\n"
@@ -49,15 +49,15 @@ static const struct question {
     {ASK("GET /openapi/v3", "application/json", ""), OK_200("5", "index"), "index"},
 };
 
-static void start(struct world *w, size_t n_peers)
+static void start(struct proxy_kit *w, size_t n_peers)
 {
-    world_init(w, n_peers);
+    proxy_kit_init(w, n_peers);
     w->opts.legacy_discovery = w->cluster->fails_over = true;
-    world_start(w);
+    proxy_kit_start(w);
 }
 
 /* A request to this server is there. */
-static struct side *asked(struct server *s)
+static struct played_end *asked(struct played_server *s)
 {
     (void)has(conn(s, 0), "\r\n\r\n");
     return conn(s, 0);
@@ -67,8 +67,8 @@ static const char *const denials[] = {AWAY, STOPPING, STARTING};
 
 static void local_denies(const struct question *q, const char *denial)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1);
     c = client(&w);
@@ -81,19 +81,19 @@ static void local_denies(const struct question *q, const char *denial)
     say(asked(&w.peers[0]), q->answer);
     ok(has(c, "HTTP/1.1 200 ") && has(c, q->want), "and the client gets what it asked for");
     is_u64(w.local.n_conns, 1, "the local server is asked once");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* It says nothing, and what it is asked is given up: a peer is asked, but for want of one it may still answer. */
 static void local_hangs(const struct question *q, bool alone)
 {
-    struct side *c, *who;
-    struct world w;
+    struct played_end *c, *who;
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.legacy_discovery = w.cluster->fails_over = true;
     w.peers_lapsed = alone;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, q->request);
     (void)asked(&w.local);
@@ -101,12 +101,12 @@ static void local_hangs(const struct question *q, bool alone)
     who = alone ? conn(&w.local, 1) : conn(&w.peers[0], 0);
     ok(has(who, "\r\n\r\n"), "%.20s: a server that hangs: %s", q->request, alone ? "nobody else is there" : "the peer");
     origin_fail_unanswered(w.opts.local, "its etcd is away");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     is_u64(w.local.n_conns, 1 + alone, "given up once at most");
     say(who, q->answer);
     ok(has(c, "HTTP/1.1 ") && (alone || has(c, q->want)), "and the client gets its answer");
     is_u64(w.cluster->suspects, 0, "nobody is blamed");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Byte for byte, and nobody else is asked. */
@@ -114,8 +114,8 @@ static void relayed(const struct question *q, const char *answer, bool fails_ove
 {
     const char *body = strstr(answer, "\r\n\r\n") + 4;
     bool head_only = strncmp(q->request, "HEAD", 4) == 0;
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1);
     w.cluster->fails_over = fails_over;
@@ -129,15 +129,15 @@ static void relayed(const struct question *q, const char *answer, bool fails_ove
            (strstr(answer, "Flowschema") != NULL) == got(c, "Flowschema"),
        "and its fields");
     is_u64(w.peers[0].n_conns + w.cluster->local_failures, 0, "and nobody else is asked");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Whether it says so, or turns out to be. */
 static void too_long(const struct question *q, bool announced)
 {
     static char text[LIMIT_DENIAL_BODY + 2];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     memset(text, 't', sizeof(text) - 1);
     start(&w, 1);
@@ -146,7 +146,7 @@ static void too_long(const struct question *q, bool announced)
     say(asked(&w.local), PLAIN_429);
     say(conn(&w.local, 0), announced ? "Content-Length: 4103\r\n\r\n" : "Transfer-Encoding: chunked\r\n\r\n3\r\n");
     say(conn(&w.local, 0), "abc");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     ok(got(c, "HTTP/1.1 429 ") == announced, "%.20s: what says that it is too long is not held back", q->request);
     say(conn(&w.local, 0), announced ? "" : "\r\n1001\r\n");
     say(conn(&w.local, 0), text);
@@ -154,20 +154,20 @@ static void too_long(const struct question *q, bool announced)
     ok(has(c, "end") && got(c, "abc") && got(c, "HTTP/1.1 429 ") && buf_len(&c->got) > LIMIT_DENIAL_BODY + 7,
        "and all of it is relayed");
     is_u64(w.peers[0].n_conns, 0, "nobody else is asked");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* In the place of the local server, which is known to be away: the other one, or after all the local server. */
 static void peer_denies(const struct question *q, size_t n_peers)
 {
-    struct server *first, *next;
-    struct world w;
-    struct side *c;
+    struct played_server *first, *next;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, n_peers);
+    proxy_kit_init(&w, n_peers);
     w.opts.legacy_discovery = w.cluster->fails_over = true;
     w.cluster->local_state = READINESS_STARTING;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, q->request);
     (void)until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0);
@@ -179,15 +179,15 @@ static void peer_denies(const struct question *q, size_t n_peers)
     is_u64(w.cluster->suspects, 1, "who stops is looked at");
     say(conn(next, 0), q->answer);
     ok(has(c, "HTTP/1.1 200 ") && has(c, q->want), "and the client gets what it asked for");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The last one's own words; or, where only leave was asked for, the local server's in the form that the client wants.
  */
 static void all_deny(const struct question *q)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1);
     c = client(&w);
@@ -195,19 +195,19 @@ static void all_deny(const struct question *q)
     say(asked(&w.local), AWAY);
     buf_reset(&conn(&w.local, 0)->got);
     say(asked(&w.peers[0]), AWAY);
-    world_settle(&w);
+    proxy_kit_settle(&w);
     if (got(conn(&w.local, 0), "\r\n\r\n"))
         say(conn(&w.local, 0), AWAY);
     ok(has(c, "HTTP/1.1 429 ") && has(c, "Retry-After: 5\r\n"), "%.20s: all stop: in their own words", q->request);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Who was let in is still let in: it was not the question that was refused. But after any other trouble he asks anew.
  */
 static void who_may_read(const char *trouble, bool remembered)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1);
     c = client(&w);
@@ -221,17 +221,17 @@ static void who_may_read(const char *trouble, bool remembered)
     if (remembered)
         say(asked(&w.peers[0]), NOT_MODIFIED);
     (void)has(c, remembered ? "\"resource\":\"jobs\"" : "\r\n\r\n");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     buf_reset(&c->got);
     buf_reset(&conn(&w.local, 0)->got);
     say(c, APIS);
     ok(remembered ? has(c, "\"resource\":\"jobs\"") : has(conn(&w.local, 0), "GET /apis "), "%.40s: %s", trouble,
        remembered ? "still" : "asked again");
     ok(got(conn(&w.local, 0), "GET /apis ") != remembered, "as it should");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
-static void answer(struct server *s, const char *text)
+static void answer(struct played_server *s, const char *text)
 {
     for (size_t i = 0; i < s->n_conns; i++) {
         if (s->conns[i].s == NULL || !got(&s->conns[i], "\r\n\r\n"))
@@ -244,8 +244,8 @@ static void answer(struct server *s, const char *text)
 /* One allocation fails from the server's words on. */
 static void short_of_memory(const struct question *q, uint64_t nth)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1);
     w.short_of_memory = true;
@@ -261,7 +261,7 @@ static void short_of_memory(const struct question *q, uint64_t nth)
     mem_fail_nth(0);
     ok(c->eof || c->failed || got(c, "HTTP/1.1 "), "%.20s, allocation %u: it ends", q->request, (unsigned)nth);
     ok(!got(c, "HTTP/1.1 404 "), "and nothing is said not to be there");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 #include "proxy/disco_pretty.h"
 #include "proxy/request_labels.h"
 #include "proxy/rewrite.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: k\r\n\r\n"
@@ -87,11 +87,11 @@ bool __wrap_stream_write(struct stream *s, struct slice data)
 static void refused(const char *what, const char *request, const char *answer, const char *status)
 {
     const char *const function = failing;
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     failing = NULL;
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     c = client(&w);
     failing = function;
     say(c, request);
@@ -104,7 +104,7 @@ static void refused(const char *what, const char *request, const char *answer, c
     ok(has(conn(&w.local, 0), "\r\n\r\n"), "%s: the next one is", what);
     say(conn(&w.local, 0), OK_ANSWER);
     ok(has(c, "\r\n\r\nok"), "%s: and answers", what);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void requests(void)
@@ -129,12 +129,12 @@ static void requests(void)
 static void cancelling(void)
 {
     static const char *const trusted[] = {"127.0.0.0/8", NULL};
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 0);
+    proxy_kit_init(&w, 0);
     w.opts.trusted_proxies = trusted;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     fail("clients_behind_may_ask", 1);
     say(c, "GET " PODS " HTTP/1.1\r\nHost: k\r\nX-Forwarded-For: 10.1.1.1\r\n\r\n");
@@ -143,16 +143,16 @@ static void cancelling(void)
     say(c, "GET " PODS " HTTP/1.1\r\nHost: k\r\nX-Forwarded-For: 10.1.1.2\r\n\r\n");
     ok(has(conn(&w.local, 0), "\r\n\r\n"), "the next one is not");
     failing = NULL;
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Trailers are lost, the body is not. */
 static void trailers(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     fail("rewrite_trailers", 1);
     say(c, "POST " PODS " HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-T: 1\r\n\r\n");
@@ -163,7 +163,7 @@ static void trailers(void)
     buf_reset(&w.local.conns[0].got);
     say(c, "POST " PODS " HTTP/1.1\r\nHost: k\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-T: 1\r\n\r\n");
     ok(has(conn(&w.local, 0), "3\r\nabc\r\n0\r\nX-T: 1\r\n\r\n"), "with memory they go on");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* ---- an answer ---- */
@@ -191,12 +191,12 @@ static void answers(void)
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
 
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.opts.legacy_discovery = rows[i].legacy;
-        world_start(&w);
+        proxy_kit_start(&w);
         for (int short_of = 1; short_of >= 0; short_of--) {
             c = client(&w);
             say(c, rows[i].request);
@@ -208,7 +208,7 @@ static void answers(void)
                short_of ? " for which there is no memory is 503" : "");
             failing = NULL;
         }
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -217,14 +217,14 @@ static void unwritable(const char *target, bool long_one)
 {
     enum { LONG = 200000 };
     static char text[LONG + 2], request[300];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     for (size_t i = 0; i < LONG; i++)
         text[i] = (char)('a' + i % 23);
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.document = long_one ? text : "{\"kind\":\"x\"}\n";
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     (void)snprintf(request, sizeof(request),
                    "GET %s HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\nAccept: " V2 "\r\n\r\n", target);
@@ -238,18 +238,18 @@ static void unwritable(const char *target, bool long_one)
     broken = false;
     is_u64(buf_len(&c->got), 0, "%s: without a byte", target);
     is_u64(front_exchanges(w.front), 0, "%s: nothing is left of it", target);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What is sent twice is bounded. */
 static void repeats(void)
 {
     for (int allowed = 1; allowed >= 0; allowed--) {
-        struct world w;
-        struct side *c;
+        struct proxy_kit w;
+        struct played_end *c;
         size_t first;
 
-        world_open(&w, 2);
+        proxy_kit_open(&w, 2);
         c = client(&w);
         say(c, GET(JOBS));
         ok(until(&w, (w.peers[0].n_conns > 0 && got(&w.peers[0].conns[0], "\r\n\r\n")) ||
@@ -263,10 +263,10 @@ static void repeats(void)
             ok(has(conn(&w.peers[1 - first], 0), "\r\n\r\n"), "that breaks off: the other one is");
         else
             ok(has(c, "HTTP/1.1 5") && w.peers[1 - first].n_conns == 0, "unless too much is sent twice already");
-        is_double(world_metric(&w, "mvproxy_back_retries_refused_total", NULL), allowed ? 0 : 2,
+        is_double(proxy_kit_metric(&w, "mvproxy_back_retries_refused_total", NULL), allowed ? 0 : 2,
                   "counted where the same one would be asked again, and where another one would be");
         failing = NULL;
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 

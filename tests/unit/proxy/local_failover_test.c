@@ -8,8 +8,8 @@
 #include "net/loop.h"
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
+#include "unit/proxy/kit.h"
 #include "unit/proxy/stopping.h"
-#include "unit/proxy/world.h"
 
 #define OK_ANSWER "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 #define CREATED "HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
@@ -19,15 +19,15 @@
 #define GET "GET " PODS " HTTP/1.1\r\nHost: k\r\n\r\n"
 #define METRIC "mvproxy_local_failover_requests_total"
 
-static void start(struct world *w, size_t n_peers, enum readiness_state state)
+static void start(struct proxy_kit *w, size_t n_peers, enum readiness_state state)
 {
-    world_init(w, n_peers);
+    proxy_kit_init(w, n_peers);
     w->cluster->fails_over = w->opts.legacy_discovery = true;
     w->cluster->local_state = state;
-    world_start(w);
+    proxy_kit_start(w);
 }
 
-static void shut_down(struct server *s)
+static void shut_down(struct played_server *s)
 {
     listener_close(s->listener);
     s->listener = NULL;
@@ -35,8 +35,8 @@ static void shut_down(struct server *s)
 
 static void unreachable(const char *request, const char *body)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_READY);
     shut_down(&w.local);
@@ -48,19 +48,19 @@ static void unreachable(const char *request, const char *body)
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "answered by the peer");
     is_u64(w.cluster->local_failures, 1, "the cluster hears of it");
-    is_u64((uint64_t)world_metric(&w, METRIC, "failed"), 1, "counted");
+    is_u64((uint64_t)proxy_kit_metric(&w, METRIC, "failed"), 1, "counted");
     buf_reset(&w.peers[0].conns[0].got);
     say(c, request);
     ok(has(conn(&w.peers[0], 0), body), "the next one goes there at once");
     say(conn(&w.peers[0], 0), OK_ANSWER);
-    ok(until(&w, world_metric(&w, METRIC, "unreachable") > 0), "without trying the local server");
-    world_close(&w);
+    ok(until(&w, proxy_kit_metric(&w, METRIC, "unreachable") > 0), "without trying the local server");
+    proxy_kit_close(&w);
 }
 
 static void starting(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_STARTING);
     c = client(&w);
@@ -72,21 +72,21 @@ static void starting(void)
     say(c, "GET " PODS "/x HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w.local, 0), "/x "), "ready again: at once");
     say(conn(&w.local, 0), OK_ANSWER);
-    world_settle(&w);
+    proxy_kit_settle(&w);
     w.cluster->local_state = READINESS_STARTING;
     say(c, "GET /readyz HTTP/1.1\r\nHost: k\r\n\r\n");
     ok(has(conn(&w.local, 0), "/readyz"), "what is no resource is the local server's to answer");
     say(conn(&w.local, 0), "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n");
     ok(has(c, "HTTP/1.1 500 "), "truly");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The peers are starting, too: their refusals cost a moment, then the local server is asked after all. */
 static void everybody_starts(void)
 {
-    struct server *refused = NULL;
-    struct world w;
-    struct side *c;
+    struct played_server *refused = NULL;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 2, READINESS_STARTING);
     c = client(&w);
@@ -96,19 +96,19 @@ static void everybody_starts(void)
         refused = w.peers[0].n_conns > 0 && refused != &w.peers[0] ? &w.peers[0] : &w.peers[1];
         ok(has(conn(refused, 0), "X-Mvproxy-If-Ready"), "whether it is ready");
         say(conn(refused, 0), NOT_READY);
-        world_settle(&w);
+        proxy_kit_settle(&w);
     }
     ok(has(conn(&w.local, 0), "abc"), "then the local server");
     say(conn(&w.local, 0), CREATED);
     ok(has(c, "HTTP/1.1 201 ") && !got(c, "Served-By"), "which answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Nobody is ready and the local server is gone: a peer that is only starting is better than nothing. */
 static void last_resort(void)
 {
-    struct world w;
-    struct side *c, *again = &w.peers[0].conns[0]; /* the connection may be used again, or not */
+    struct proxy_kit w;
+    struct played_end *c, *again = &w.peers[0].conns[0]; /* the connection may be used again, or not */
 
     start(&w, 1, READINESS_UNREACHABLE);
     shut_down(&w.local);
@@ -121,21 +121,21 @@ static void last_resort(void)
     ok(!got(again, "X-Mvproxy-If-Ready"), "now ready or not");
     say(again, CREATED);
     ok(has(c, "HTTP/1.1 201 "), "it answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The mvproxy before a live peer answers that its server is away. Who had lapsed is back, of which nobody could hear.
  */
 static void lapsed_and_back(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.cluster->fails_over = true;
     w.cluster->local_state = READINESS_UNREACHABLE;
     w.peers_lapsed = 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     shut_down(&w.local);
     c = client(&w);
     say(c, POST);
@@ -145,13 +145,13 @@ static void lapsed_and_back(void)
     ok(has(conn(&w.peers[0], 0), "abc") && got(&w.peers[0].conns[0], "X-Mvproxy-If-Ready"), "then the lapsed one");
     say(conn(&w.peers[0], 0), CREATED);
     ok(has(c, "HTTP/1.1 201 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "which answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void nobody(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 2, READINESS_UNREACHABLE);
     shut_down(&w.local);
@@ -160,14 +160,14 @@ static void nobody(void)
     c = client(&w);
     say(c, POST);
     ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: 1\r\n"), "all are down: 503, to be sent again");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What the server may have read is sent elsewhere only if that is harmless. */
 static void lost(const char *request, bool again)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_READY);
     c = client(&w);
@@ -183,13 +183,13 @@ static void lost(const char *request, bool again)
         ok(has(c, "HTTP/1.1 503 ") && !got(c, "Retry-After"), "a write is not sent twice, by nobody");
         is_u64(w.peers[0].n_conns, 0, "the peer never saw it");
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void stopping(const char *answer, const char *request, const char *body)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_READY);
     c = client(&w);
@@ -202,14 +202,14 @@ static void stopping(const char *answer, const char *request, const char *body)
     is_int(w.cluster->local_state, READINESS_READY, "and not that it is away");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "answered by the peer");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Too much to do is no reason to give it to somebody else. */
 static void overloaded(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_READY);
     c = client(&w);
@@ -221,14 +221,14 @@ static void overloaded(void)
     ok(has(c, "HTTP/1.1 429 ") && has(c, "too many.") && got(c, "Retry-After: 1\r\n"),
        "any other 429 is relayed, whole");
     is_u64(w.peers[0].n_conns, 0, "and nobody else asked");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Of the peers that have what the local server lacks, one after the other. */
 static void peers_stopping(bool all)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     size_t first;
 
     start(&w, 2, READINESS_READY);
@@ -247,19 +247,19 @@ static void peers_stopping(bool all)
     else
         ok(has(c, "HTTP/1.1 200 "), "which answers");
     ok(w.cluster->suspects > 0, "who stops is looked at");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Its own answer is what is left. */
 static void stopping_and_nobody_else(bool failover)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     if (failover)
         start(&w, 1, READINESS_READY);
     else
-        world_open(&w, 1);
+        proxy_kit_open(&w, 1);
     shut_down(&w.peers[0]);
     c = client(&w);
     say(c, POST);
@@ -268,15 +268,15 @@ static void stopping_and_nobody_else(bool failover)
     ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: 1\r\n"), "nobody else: 503, to be sent again");
     if (!failover)
         ok(got(c, STOPPING_BODY), "the server's own");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What was taken of the body and not kept nobody else can get; and what is no resource nobody else is asked for. */
 static void stopping_is_the_answer(bool resource)
 {
     static char part[LIMIT_REPLAY_BYTES + 1];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     memset(part, 'a', sizeof(part) - 1);
     start(&w, 1, READINESS_READY);
@@ -294,21 +294,21 @@ static void stopping_is_the_answer(bool resource)
     say(conn(&w.local, 0), STOPPING);
     ok(has(c, STOPPING_BODY), "the server's own answer is relayed, whole");
     is_u64(w.peers[0].n_conns, 0, "and nobody else asked");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void off(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 1);
+    proxy_kit_open(&w, 1);
     shut_down(&w.local);
     c = client(&w);
     say(c, GET);
     ok(has(c, "HTTP/1.1 503 "), "switched off: 503");
     is_u64(w.peers[0].n_conns, 0, "no peer is asked");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define MARKED "Host: k\r\nx-kubernetes-peer-proxied: true\r\n"
@@ -316,50 +316,50 @@ static void off(void)
 /* Others' requests end here, and they are told whether somebody else may have them. */
 static void sent_on(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.front_tls = server_ctx(false);
     w.client_tls = client_ctx("front-proxy-client", false);
     w.cluster->fails_over = true;
     w.cluster->local_state = READINESS_STARTING;
     w.opts.username_headers = (const char *const[]){"X-Remote-User", NULL};
     w.opts.can_assert = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " PODS " HTTP/1.1\r\n" MARKED "X-Remote-User: u\r\nX-Mvproxy-If-Ready: true\r\n\r\n");
     ok(has(c, "HTTP/1.1 503 ") && got(c, "X-Mvproxy-Try-Another: true"), "starting: let another one do it");
-    is_double(world_metric(&w, "mvproxy_unavailable_requests_total", "rerouted"), 1, "counted as what a peer sent");
-    is_double(world_metric(&w, "mvproxy_resource_requests_total", "rerouted"), 1, "of what peers sent");
-    is_double(world_metric(&w, "mvproxy_unavailable_requests_total", "none"), 0, "and not as a failure of our own");
-    is_double(world_metric(&w, "apiserver_request_total", "pods"), 1, "by the resource's name");
+    is_double(proxy_kit_metric(&w, "mvproxy_unavailable_requests_total", "rerouted"), 1, "counted as what a peer sent");
+    is_double(proxy_kit_metric(&w, "mvproxy_resource_requests_total", "rerouted"), 1, "of what peers sent");
+    is_double(proxy_kit_metric(&w, "mvproxy_unavailable_requests_total", "none"), 0, "and not as a failure of our own");
+    is_double(proxy_kit_metric(&w, "apiserver_request_total", "pods"), 1, "by the resource's name");
     say(c, "GET " PODS " HTTP/1.1\r\n" MARKED "\r\n");
     ok(has(conn(&w.local, 0), "GET ") && !got(&w.local.conns[0], "If-Ready"), "if nobody else can: it is asked");
     say(conn(&w.local, 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 "), "and answers");
     shut_down(&w.local);
     hang_up(conn(&w.local, 0), STREAM_CLOSE_ABORT);
-    world_settle(&w);
+    proxy_kit_settle(&w);
     buf_reset(&c->got);
     say(c, "POST " PODS " HTTP/1.1\r\n" MARKED "Content-Length: 3\r\n\r\nabc");
     ok(has(c, "HTTP/1.1 503 ") && got(c, "X-Mvproxy-Try-Another: true"), "gone: the same");
     is_u64(w.peers[0].n_conns, 0, "never sent on a second time");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What the local server may have carried out is neither for another one nor for the client to send again. */
 static void sent_on_in_doubt(const char *method, bool again)
 {
     char request[200];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.front_tls = server_ctx(false);
     w.client_tls = client_ctx("front-proxy-client", false);
     w.cluster->fails_over = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     (void)snprintf(request, sizeof(request), "%s " PODS " HTTP/1.1\r\n" MARKED "Content-Length: 0\r\n\r\n", method);
     say(c, request);
@@ -369,7 +369,7 @@ static void sent_on_in_doubt(const char *method, bool again)
     ok(has(c, "HTTP/1.1 503 ") && has(c, "\r\n\r\n"), "%s: its server breaks off", method);
     is_int(got(c, "X-Mvproxy-Try-Another: true"), again, "%s: for another one", method);
     is_int(got(c, "Retry-After: "), again, "%s: to be sent again", method);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /*
@@ -380,14 +380,14 @@ static void body_waits(void)
 {
     static char part[4 * LIMIT_REPLAY_BYTES + 1];
     struct tls_ctx *tls = server_ctx(false);
-    struct server *silent, *second;
-    struct world w;
-    struct side *c;
+    struct played_server *silent, *second;
+    struct proxy_kit w;
+    struct played_end *c;
     size_t at = 0;
 
     memset(part, 'a', sizeof(part) - 1);
-    world_init_tls(&w, 2, NULL, client_ctx("front-proxy-client", false));
-    world_start(&w);
+    proxy_kit_init_tls(&w, 2, NULL, client_ctx("front-proxy-client", false));
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 262148\r\n\r\n");
     say(c, part);
@@ -396,7 +396,7 @@ static void body_waits(void)
     silent = w.peers[0].n_conns > 0 ? &w.peers[0] : &w.peers[1];
     second = silent == &w.peers[0] ? &w.peers[1] : &w.peers[0];
     for (unsigned i = 0; i < 20; i++)
-        world_settle(&w);
+        proxy_kit_settle(&w);
     w.server_tls = tls;
     shut_down(silent);
     hang_up(conn(silent, 0), STREAM_CLOSE_ABORT);
@@ -406,14 +406,14 @@ static void body_waits(void)
        "the next one gets all of a body that nobody has taken");
     say(&second->conns[at], CREATED);
     ok(has(c, "HTTP/1.1 201 "), "and answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* From a client, the field means nothing, and no server can say that another one should be tried. */
 static void forged(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_READY);
     c = client(&w);
@@ -422,14 +422,14 @@ static void forged(void)
     say(conn(&w.local, 0), NOT_READY);
     ok(has(c, "HTTP/1.1 503 ") && !got(c, "Try-Another"), "a local server's answer is passed on");
     is_u64(w.peers[0].n_conns, 0, "and nobody else asked");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* A pod behind a peer that has no mvproxy writes what it likes. */
 static void forged_behind_peer(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 2, READINESS_UNREACHABLE);
     c = client(&w);
@@ -438,13 +438,13 @@ static void forged_behind_peer(void)
     say(conn(&w.peers[w.peers[0].n_conns > 0 ? 0 : 1], 0), NOT_READY);
     ok(has(c, "HTTP/1.1 503 "), "its answer is passed on");
     is_u64(w.peers[0].n_conns + w.peers[1].n_conns + w.local.n_conns, 1, "and the write not sent twice");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void watch_stays(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_UNREACHABLE);
     c = client(&w);
@@ -457,13 +457,13 @@ static void watch_stays(void)
     ok(has(c, "two"), "stays there when the local server is back");
     say(conn(&w.peers[0], 0), "0\r\n\r\n");
     ok(has(c, "0\r\n\r\n"), "until it ends");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void upgrade(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_READY);
     shut_down(&w.local);
@@ -475,7 +475,7 @@ static void upgrade(void)
     ok(has(c, "hello"), "exec goes by the peer");
     say(c, "world");
     ok(has(conn(&w.peers[0], 0), "world"), "both ways");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define APIS                                                                                                           \
@@ -487,7 +487,7 @@ static void upgrade(void)
 static void judges(void)
 {
     unsigned n_asked = 0;
-    struct world w;
+    struct proxy_kit w;
 
     start(&w, 3, READINESS_UNREACHABLE);
     for (unsigned n = 0; n < 40; n++) {
@@ -503,14 +503,14 @@ static void judges(void)
     for (size_t i = 0; i < 3; i++)
         n_asked += w.peers[i].n_conns > 0;
     is_u64(n_asked, 3, "by each of the peers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What a peer allows it allows for one request: the local server is asked as soon as it is back. */
 static void judged_anew(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_UNREACHABLE);
     c = client(&w);
@@ -522,16 +522,16 @@ static void judged_anew(void)
     c = client(&w);
     say(c, APIS);
     ok(until(&w, w.local.n_conns > 0 || got(c, "HTTP/1.1 ")) && w.local.n_conns > 0, "the local server is asked again");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
-static bool asked(struct server *s)
+static bool asked(struct played_server *s)
 {
     return s->n_conns > 0 && got(&s->conns[0], "\r\n\r\n");
 }
 
 /* Whom the client's next request goes to. */
-static struct server *first_asked(struct world *w, struct side *c)
+static struct played_server *first_asked(struct proxy_kit *w, struct played_end *c)
 {
     buf_reset(&c->got);
     for (size_t i = 0; i < 2; i++)
@@ -548,13 +548,13 @@ static void passed_on_too_often(void)
     enum { ROUNDS = 600, MOST = 2 * 100 + 2 * ROUNDS / 5 };
     unsigned passed = 0;
     bool relayed = false;
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 2, READINESS_UNREACHABLE);
     c = client(&w);
     for (unsigned n = 0; n < ROUNDS && !relayed; n++) {
-        struct server *s = first_asked(&w, c), *other = s == &w.peers[0] ? &w.peers[1] : &w.peers[0];
+        struct played_server *s = first_asked(&w, c), *other = s == &w.peers[0] ? &w.peers[1] : &w.peers[0];
 
         say(conn(s, 0), NOT_READY);
         relayed = until(&w, asked(other) || got(c, "HTTP/1.1 503 ")) && !asked(other);
@@ -567,14 +567,14 @@ static void passed_on_too_often(void)
         (void)has(c, "HTTP/1.1 200 ");
     }
     ok(relayed && passed >= 100 && passed < MOST, "then \"not ready\" is the answer (after %u)", passed);
-    ok(world_metric(&w, "mvproxy_back_retries_refused_total", NULL) > 0, "and counted");
-    world_close(&w);
+    ok(proxy_kit_metric(&w, "mvproxy_back_retries_refused_total", NULL) > 0, "and counted");
+    proxy_kit_close(&w);
 }
 
 static void discovery(unsigned status)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_READY);
     shut_down(&w.local);
@@ -593,11 +593,11 @@ static void discovery(unsigned status)
            "forbidden there: the refusal is passed on");
         ok(!got(c, "jobs"), "without a word of the document");
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What the peer that is asked next answers to a reader of discovery with a token. */
-static bool next_judges(struct world *w, const char *path, const char *answer)
+static bool next_judges(struct proxy_kit *w, const char *path, const char *answer)
 {
     char request[100];
     bool there;
@@ -609,7 +609,7 @@ static bool next_judges(struct world *w, const char *path, const char *answer)
             there = got(&w->peers[i].conns[0], request) && got(&w->peers[i].conns[0], "Authorization: Bearer t");
             buf_reset(&w->peers[i].conns[0].got);
             say(&w->peers[i].conns[0], answer);
-            world_settle(w);
+            proxy_kit_settle(w);
             return there;
         }
     return false;
@@ -618,9 +618,9 @@ static bool next_judges(struct world *w, const char *path, const char *answer)
 #define DISCOVERY_OK "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 
 /* A new client with a token, who asks for the aggregated form. */
-static struct side *read_discovery(struct world *w, const char *path)
+static struct played_end *read_discovery(struct proxy_kit *w, const char *path)
 {
-    struct side *c = client(w);
+    struct played_end *c = client(w);
     char request[200];
 
     (void)snprintf(request, sizeof(request),
@@ -634,8 +634,8 @@ static struct side *read_discovery(struct world *w, const char *path)
 static void unknown_token(const char *path)
 {
     static const char refusal[] = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}";
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 2, READINESS_UNREACHABLE);
     shut_down(&w.local);
@@ -646,14 +646,14 @@ static void unknown_token(const char *path)
     c = read_discovery(&w, path);
     ok(next_judges(&w, path, refusal) && next_judges(&w, path, refusal) && has(c, "HTTP/1.1 401 "),
        "neither does: that is the answer");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* A peer that is asked in the local server's place cannot answer: another one can. */
 static void another_judge(const char *path, const char *trouble)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 2, READINESS_UNREACHABLE);
     shut_down(&w.local);
@@ -671,15 +671,15 @@ static void another_judge(const char *path, const char *trouble)
             }
     }
     ok(next_judges(&w, path, DISCOVERY_OK) && has(c, "HTTP/1.1 200 "), "%s: the other one answers", path);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What a peer answers to one user's requests, until it is an outlier or has done so often. */
-static void answer_often(struct world *w, const char *target, const char *answer)
+static void answer_often(struct proxy_kit *w, const char *target, const char *answer)
 {
     for (unsigned i = 0; i < 20 && origin_healthy(w->peers[0].origin); i++) {
         char request[200];
-        struct side *c = client(w);
+        struct played_end *c = client(w);
 
         (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\n\r\n",
                        target);
@@ -695,8 +695,8 @@ static void answer_often(struct world *w, const char *target, const char *answer
 /* An outlier is better than no discovery. Nobody makes one by what he asks for. */
 static void ejected_judge(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_UNREACHABLE);
     shut_down(&w.local);
@@ -709,18 +709,18 @@ static void ejected_judge(void)
     c = client(&w);
     say(c, "GET /apis/batch/v1 HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\n\r\n");
     ok(next_judges(&w, "/apis/batch/v1", DISCOVERY_OK) && has(c, "HTTP/1.1 200 "), "and asked about discovery");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* kube-apiserver ends the request of who has reached a program that breaks off: that is no server that is lost. */
 static void program_breaks_off(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.cluster->fails_over = w.local_has_jobs = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     for (size_t i = 0; i < 8; i++) {
         c = client(&w);
         say(c, "GET " JOBS "/x/proxy/y HTTP/1.1\r\nHost: k\r\n\r\n");
@@ -731,7 +731,7 @@ static void program_breaks_off(void)
     is_u64(w.local.n_conns, 8, "it is not asked again");
     is_u64(w.peers[0].n_conns + w.peers[1].n_conns, 0, "and nobody else");
     is_u64(w.cluster->local_failures, 0, "the local server is not taken for lost");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

@@ -8,16 +8,16 @@
 #include "net/loop.h"
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 static struct origin *last; /* the local server, which no mvproxy may stand before */
 
 /* `certificate`: the client's; NULL: without TLS. */
-static void open_world(struct world *w, const char *certificate)
+static void open_world(struct proxy_kit *w, const char *certificate)
 {
-    world_init(w, 1);
+    proxy_kit_init(w, 1);
     if (certificate != NULL) {
         w->front_tls = server_ctx(false);
         w->client_tls = client_ctx(certificate, false);
@@ -28,21 +28,21 @@ static void open_world(struct world *w, const char *certificate)
         tap_bail("no memory");
     w->opts.local = last;
     w->local_has_jobs = true;
-    world_start(w);
+    proxy_kit_start(w);
 }
 
-static void close_world(struct world *w)
+static void close_world(struct proxy_kit *w)
 {
     for (size_t i = 0; i < w->n_clients; i++)
         hang_up(&w->clients[i], STREAM_CLOSE_NOW);
-    world_settle(w);
+    proxy_kit_settle(w);
     origin_unref(last);
-    world_close(w);
+    proxy_kit_close(w);
 }
 
-static struct side *ask(struct world *w, const char *path, const char *fields)
+static struct played_end *ask(struct proxy_kit *w, const char *path, const char *fields)
 {
-    struct side *c = client(w);
+    struct played_end *c = client(w);
     char request[1000];
 
     (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer t\r\n%s\r\n", path,
@@ -57,8 +57,8 @@ static void comes_back(void)
         const char *path, *fields;
     } rows[] = {{PODS, ""}, {"/apis", "Accept: " V2 "\r\n"}, {"/version", ""}};
     char field[200];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     open_world(&w, NULL);
     c = ask(&w, "/readyz", LOOP_TOKEN_FIELD ": none of ours\r\n");
@@ -80,8 +80,8 @@ static void comes_back(void)
 /* Whoever has sent it on is an mvproxy, which must not take 508 for the server's. */
 static void sent_on(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     open_world(&w, "front-proxy-client");
     (void)loop_token_came_back(last, slice_str(loop_token_of(last, SLICE_LIT("/readyz"))));

@@ -7,7 +7,7 @@
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
 #include "unit/proxy/frames.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #include <stdio.h>
 
@@ -100,7 +100,7 @@ static const struct story stories[] = {
 
 /* ---- the client ---- */
 
-static void ask(struct side *c, const struct story *st)
+static void ask(struct played_end *c, const struct story *st)
 {
     struct frames f = {0};
 
@@ -124,7 +124,7 @@ static bool contains(struct slice s, const char *text)
 }
 
 /* True when no more will come; *whole if all is there. */
-static bool is_over(const struct side *c, const struct story *st, bool *whole)
+static bool is_over(const struct played_end *c, const struct story *st, bool *whole)
 {
     struct slice rest = buf_slice(&c->got);
     bool over = c->eof || c->failed;
@@ -146,7 +146,7 @@ static bool is_over(const struct side *c, const struct story *st, bool *whole)
 /* ---- the server ---- */
 
 /* How often something was said on a connection: over HTTP/2 the SETTINGS first, then an answer to each request. */
-static unsigned serve_http2(struct side *s, unsigned said)
+static unsigned serve_http2(struct played_end *s, unsigned said)
 {
     struct slice rest = buf_slice(&s->got);
     struct frames out = {0};
@@ -167,7 +167,7 @@ static unsigned serve_http2(struct side *s, unsigned said)
     return said;
 }
 
-static unsigned serve_http1(struct side *s, unsigned said, const char *answer)
+static unsigned serve_http1(struct played_end *s, unsigned said, const char *answer)
 {
     if (said > 0 || answer == NULL || !got(s, "\r\n\r\n"))
         return said;
@@ -176,10 +176,10 @@ static unsigned serve_http1(struct side *s, unsigned said, const char *answer)
 }
 
 /* Every connection: a request that failed may come again, on another. */
-static void serve(struct server *server, unsigned *said, const char *answer)
+static void serve(struct played_server *server, unsigned *said, const char *answer)
 {
     for (size_t i = 0; i < server->n_conns; i++) {
-        struct side *s = &server->conns[i];
+        struct played_end *s = &server->conns[i];
 
         if (s->s == NULL || s->failed || (server->w->server_tls != NULL && !s->opened))
             continue;
@@ -190,13 +190,13 @@ static void serve(struct server *server, unsigned *said, const char *answer)
 /* ---- the play ---- */
 
 /* True if all went as without failures. */
-static bool play(struct world *w, const struct story *st, uint64_t fail_at, uint64_t *calls)
+static bool play(struct proxy_kit *w, const struct story *st, uint64_t fail_at, uint64_t *calls)
 {
-    struct server *server = st->peer ? &w->peers[0] : &w->local;
-    unsigned said[WORLD_CONNS] = {0};
+    struct played_server *server = st->peer ? &w->peers[0] : &w->local;
+    unsigned said[PROXY_KIT_CONNS] = {0};
     bool over = false, whole = false;
     uint64_t before = mem_calls();
-    struct side *c;
+    struct played_end *c;
 
     mem_fail_nth(fail_at);
     c = client(w);
@@ -222,22 +222,22 @@ struct contexts {
 
 static bool play_anew(const struct story *st, const struct contexts *tls, uint64_t fail_at, uint64_t *calls)
 {
-    struct world w;
+    struct proxy_kit w;
     bool whole;
 
     if (st->tls) {
-        world_init_tls(&w, 1, tls_ctx_ref(tls->front), tls_ctx_ref(tls->back));
+        proxy_kit_init_tls(&w, 1, tls_ctx_ref(tls->front), tls_ctx_ref(tls->back));
         w.front_tls = tls_ctx_ref(tls->front);
         w.client_tls = tls_ctx_ref(tls->client);
     } else {
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
     }
     w.opts.can_assert = st->tls;
     w.short_of_memory = true;
     w.peers[0].refuse = st->refuses;
-    world_start(&w);
+    proxy_kit_start(&w);
     whole = play(&w, st, fail_at, calls);
-    world_close(&w);
+    proxy_kit_close(&w);
     return whole;
 }
 

@@ -9,7 +9,7 @@
 #include "net/loop.h"
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define POST "POST " PODS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc"
 #define GET "GET " PODS " HTTP/1.1\r\nHost: k\r\n\r\n"
@@ -18,18 +18,18 @@
 #define NOBODY "HTTP/1.1 401 Unauthorized\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
 #define AS_BOB "HTTP/1.1\r\nHost: k\r\nAuthorization: Bearer bob\r\n"
 
-static void start(struct world *w, size_t n_peers, enum readiness_state state)
+static void start(struct proxy_kit *w, size_t n_peers, enum readiness_state state)
 {
-    world_init(w, n_peers);
+    proxy_kit_init(w, n_peers);
     w->cluster->fails_over = w->opts.legacy_discovery = w->cluster->local_loading = true;
     w->cluster->local_state = state;
-    world_start(w);
+    proxy_kit_start(w);
 }
 
-/* This server answers so; and whether the client is told something else. Ends the world. */
-static void denies(struct world *w, struct server *s, const char *request, const char *answer, bool held)
+/* This server answers so; and whether the client is told something else. Ends the kit. */
+static void denies(struct proxy_kit *w, struct played_server *s, const char *request, const char *answer, bool held)
 {
-    struct side *c = client(w);
+    struct played_end *c = client(w);
 
     say(c, request);
     (void)has(conn(s, 0), "\r\n\r\n");
@@ -39,13 +39,13 @@ static void denies(struct world *w, struct server *s, const char *request, const
            request);
     else
         ok(has(c, strstr(answer, " 401 ") != NULL ? "HTTP/1.1 401 " : "HTTP/1.1 403 "), "relayed: %.20s", request);
-    world_close(w);
+    proxy_kit_close(w);
 }
 
 /* A server that has only just started denies what it will allow; nobody else can say whether it will. */
 static void premature(const char *request, const char *answer, bool held)
 {
-    struct world w;
+    struct proxy_kit w;
 
     start(&w, 0, READINESS_READY);
     denies(&w, &w.local, request, answer, held);
@@ -54,8 +54,8 @@ static void premature(const char *request, const char *answer, bool held)
 /* Another server knows already. */
 static void premature_and_others(const char *request, const char *body)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     start(&w, 1, READINESS_READY);
     c = client(&w);
@@ -65,20 +65,20 @@ static void premature_and_others(const char *request, const char *body)
     ok(has(conn(&w.peers[0], 0), body) && !got(c, "HTTP/1.1"), "it does not know yet who may: the peer gets it");
     say(conn(&w.peers[0], 0), FORBIDDEN);
     ok(has(c, "HTTP/1.1 403 "), "what that denies is denied");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void premature_for_peer(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.front_tls = server_ctx(false);
     w.client_tls = client_ctx("front-proxy-client", false);
     w.cluster->fails_over = w.cluster->local_loading = true;
     w.cluster->local_state = READINESS_STARTING;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "POST " PODS " HTTP/1.1\r\n" MARKED "Content-Length: 3\r\n\r\nabc");
     ok(has(conn(&w.local, 0), "abc"), "sent on by a peer: it is asked");
@@ -88,29 +88,29 @@ static void premature_for_peer(void)
     ok(has(conn(&w.local, 0), "/version"), "what a peer looks for");
     say(conn(&w.local, 0), FORBIDDEN);
     ok(has(c, "HTTP/1.1 403 "), "is answered");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* One without an mvproxy, which nobody else holds back. */
 static void premature_peer(const char *request, const char *answer, bool held)
 {
-    struct world w;
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.cluster->fails_over = w.cluster->peer_loading = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     denies(&w, &w.peers[0], request, answer, held);
 }
 
 static void premature_peer_and_others(void)
 {
-    struct world w;
-    struct side *c, *first;
+    struct proxy_kit w;
+    struct played_end *c, *first;
     bool zero;
 
-    world_init(&w, 2);
+    proxy_kit_init(&w, 2);
     w.cluster->fails_over = w.cluster->peer_loading = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc");
     ok(until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0), "one of two gets it");
@@ -123,38 +123,38 @@ static void premature_peer_and_others(void)
     w.cluster->peer_loading = false;
     say(conn(&w.peers[zero ? 1 : 0], 0), FORBIDDEN);
     ok(has(c, "HTTP/1.1 403 "), "what that denies is denied");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What an aggregated API denies is its own, whoever handed it the request. */
 static void denied_by_aggregated(const char *target)
 {
     char request[200];
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 0);
+    proxy_kit_init(&w, 0);
     w.cluster->fails_over = w.local_has_jobs = w.jobs_aggregated = w.cluster->local_loading = w.opts.legacy_discovery =
         true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", target);
     say(c, request);
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), FORBIDDEN);
     ok(has(c, "HTTP/1.1 403 "), "an aggregated API denies it: %s", target);
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Nor can it be told whose a group is where the local server's discovery may not be read. */
 static void denied_by_who_is_not_known(const char *target, bool held)
 {
     char request[200];
-    struct world w;
+    struct proxy_kit w;
 
-    world_init(&w, 0);
+    proxy_kit_init(&w, 0);
     w.forbidden = w.cluster->fails_over = w.cluster->local_loading = w.opts.legacy_discovery = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     (void)snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: k\r\n\r\n", target);
     denies(&w, &w.local, request, FORBIDDEN, held);
 }

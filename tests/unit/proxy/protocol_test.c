@@ -7,7 +7,7 @@
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
 #include "unit/proxy/frames.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 static const struct {
     bool http2; /* the client's connection */
@@ -19,7 +19,7 @@ static const struct {
     {true, "GET", PODS "?watch=1", true}, {true, "DELETE", PODS "/x", true},
 };
 
-static void ask(struct side *c, bool http2, const char *method, const char *path)
+static void ask(struct played_end *c, bool http2, const char *method, const char *path)
 {
     struct frames f = {0};
     char text[400];
@@ -39,20 +39,20 @@ static void ask(struct side *c, bool http2, const char *method, const char *path
 int main(void)
 {
     for (size_t i = 0; i < ROWS(rows); i++) {
-        struct world w;
-        struct side *s;
+        struct proxy_kit w;
+        struct played_end *s;
 
-        world_init_tls(&w, 0, server_ctx(true), client_ctx("front-proxy-client", false));
+        proxy_kit_init_tls(&w, 0, server_ctx(true), client_ctx("front-proxy-client", false));
         w.front_tls = server_ctx(true);
         w.client_tls = client_ctx("alice", rows[i].http2);
         w.opts.can_assert = true;
-        world_start(&w);
+        proxy_kit_start(&w);
         ask(client(&w), rows[i].http2, rows[i].method, rows[i].path);
         s = conn(&w.local, 0);
         ok(until(&w, s->opened && s->n_got > 0), "%s %s: asked", rows[i].method, rows[i].path);
         is_int(strcmp(stream_alpn(s->s), "h2") == 0, rows[i].goes_over_http2, "%s %s, of a client with HTTP/%s",
                rows[i].method, rows[i].path, rows[i].http2 ? "2" : "1.1");
-        world_close(&w);
+        proxy_kit_close(&w);
     }
     return tap_end();
 }

@@ -5,90 +5,90 @@
 #include "net/loop.h"
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define TOKEN "Authorization: Bearer t\r\n"
 #define MARKED " HTTP/1.1\r\nHost: k\r\nx-kubernetes-peer-proxied: true\r\n"
 
-static void open_with(struct world *w, const char *certificate)
+static void open_with(struct proxy_kit *w, const char *certificate)
 {
-    world_init(w, 1);
+    proxy_kit_init(w, 1);
     w->front_tls = server_ctx(false);
     w->client_tls = client_ctx(certificate, false);
-    world_start(w);
+    proxy_kit_start(w);
 }
 
 /* The resource is served here, as far as is known, and the client is a peer. */
-static struct side *open_served(struct world *w)
+static struct played_end *open_served(struct proxy_kit *w)
 {
-    world_init(w, 1);
+    proxy_kit_init(w, 1);
     w->front_tls = server_ctx(false);
     w->client_tls = client_ctx("front-proxy-client", false);
     w->local_has_jobs = true;
-    world_start(w);
+    proxy_kit_start(w);
     return client(w);
 }
 
-static struct side *waiting(struct world *w)
+static struct played_end *waiting(struct proxy_kit *w)
 {
-    struct side *c;
+    struct played_end *c;
 
     open_with(w, "front-proxy-client");
     c = client(w);
     say(c, "POST " JOBS MARKED "Content-Length: 6\r\n\r\nabc");
-    ok(until(w, world_waiting(w)), "not served as far as we know: looks again");
+    ok(until(w, proxy_kit_waiting(w)), "not served as far as we know: looks again");
     say(c, "def");
-    world_settle(w);
+    proxy_kit_settle(w);
     return c;
 }
 
 static void served_after_all(void)
 {
-    struct world w;
-    struct side *c = waiting(&w);
+    struct proxy_kit w;
+    struct played_end *c = waiting(&w);
 
     w.local_has_jobs = true;
-    world_know(&w);
-    world_refreshed(&w);
+    proxy_kit_know(&w);
+    proxy_kit_refreshed(&w);
     ok(has(conn(&w.local, 0), "abcdef"), "served after all, with all of the body");
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     ok(has(c, "\r\n\r\nok"), "answered");
     ok(got(c, "X-Mvproxy-Hop: apiserver-a"), "and a peer's mvproxy learns of us");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void not_served(void)
 {
-    struct world w;
-    struct side *c = waiting(&w);
+    struct proxy_kit w;
+    struct played_end *c = waiting(&w);
 
-    world_refreshed(&w);
+    proxy_kit_refreshed(&w);
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "), "still not served: 503");
     is_u64(w.peers[0].n_conns, 0, "never sent on again");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void client_leaves(void)
 {
-    struct world w;
-    struct side *c = waiting(&w);
+    struct proxy_kit w;
+    struct played_end *c = waiting(&w);
 
     hang_up(c, STREAM_CLOSE_ABORT);
-    ok(until(&w, !world_waiting(&w)), "a client that leaves waits no more");
-    world_close(&w);
+    ok(until(&w, !proxy_kit_waiting(&w)), "a client that leaves waits no more");
+    proxy_kit_close(&w);
 }
 
 static void nothing_to_refresh(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     open_with(&w, "front-proxy-client");
     w.cluster->no_refresh = true;
     c = client(&w);
     say(c, "GET " JOBS MARKED "\r\n");
     ok(has(c, "HTTP/1.1 503 "), "nothing to look at: 503 at once");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /*
@@ -97,8 +97,8 @@ static void nothing_to_refresh(void)
  */
 static void denied_here(bool unread, unsigned token)
 {
-    struct world w;
-    struct side *c = open_served(&w);
+    struct proxy_kit w;
+    struct played_end *c = open_served(&w);
 
     if (token != 0) {
         say(c, "GET " PODS MARKED TOKEN "\r\n");
@@ -110,54 +110,54 @@ static void denied_here(bool unread, unsigned token)
     say(c, "GET " JOBS MARKED TOKEN "\r\n");
     ok(has(conn(&w.local, 0), JOBS), "believed to be served here");
     say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno");
-    ok(until(&w, world_waiting(&w)), "denied: looks again");
+    ok(until(&w, proxy_kit_waiting(&w)), "denied: looks again");
     w.cluster->unread_local = unread;
     w.local_has_jobs = unread;
-    world_know(&w);
-    world_refreshed(&w);
+    proxy_kit_know(&w);
+    proxy_kit_refreshed(&w);
     ok(has(c, "HTTP/1.1 503 ") && has(c, "Retry-After: "),
        "not served, or not known: 503, and the other one may ask elsewhere");
-    is_double(world_metric(&w, "mvproxy_unavailable_requests_total", NULL), token == 403, "counted: %u", token);
-    is_double(world_metric(&w, "mvproxy_resource_requests_total", NULL), token == 403, "among all: %u", token);
+    is_double(proxy_kit_metric(&w, "mvproxy_unavailable_requests_total", NULL), token == 403, "counted: %u", token);
+    is_double(proxy_kit_metric(&w, "mvproxy_resource_requests_total", NULL), token == 403, "among all: %u", token);
     is_u64(w.peers[0].n_conns, 0, "never sent on again");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* A kube-apiserver that is a proxy itself looks at no verb and no subresource: that nobody has it is the truth. */
 static void nobodys_verb(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     open_with(&w, "front-proxy-client");
     c = client(&w);
     say(c, "DELETE " PODS "/x" MARKED "\r\n");
-    ok(until(&w, world_waiting(&w)), "a verb that is not served as far as we know: looks again");
-    world_refreshed(&w);
+    ok(until(&w, proxy_kit_waiting(&w)), "a verb that is not served as far as we know: looks again");
+    proxy_kit_refreshed(&w);
     ok(has(conn(&w.local, 0), "DELETE " PODS "/x"), "nor is by anybody: the local server says so");
     say(conn(&w.local, 0), "HTTP/1.1 405 Method Not Allowed\r\nContent-Type: application/json\r\nContent-Length: "
                            "114\r\n\r\n{\"kind\":\"Status\",\"message\":\"the server does not allow this method on "
                            "the requested resource\",\"details\":{},\"x\":\"y\"}");
     ok(has(c, "HTTP/1.1 405 ") && has(c, "\"y\"}"), "and is believed");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Another one of us, whose own server is away, asks whether anybody has it: we know who there is. */
 static void asked_whether_anybody(bool known)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.front_tls = server_ctx(false);
     w.client_tls = client_ctx("front-proxy-client", false);
     w.peers_without_jobs = 1;
     w.behind = !known;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = client(&w);
     say(c, "GET " JOBS MARKED "X-Mvproxy-If-Ready: true\r\nX-Mvproxy-May-Deny: true\r\n\r\n");
-    ok(until(&w, world_waiting(&w)), "not served as far as we know: looks again");
-    world_refreshed(&w);
+    ok(until(&w, proxy_kit_waiting(&w)), "not served as far as we know: looks again");
+    proxy_kit_refreshed(&w);
     if (known) {
         ok(has(conn(&w.local, 0), "GET " JOBS) && !got(&w.local.conns[0], "X-Mvproxy"), "the local server is asked");
         say(conn(&w.local, 0), "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno");
@@ -167,13 +167,13 @@ static void asked_whether_anybody(bool known)
         is_u64(w.local.n_conns, 0, "who is there is not known here");
     }
     is_u64(w.peers[0].n_conns, 0, "never sent on again");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void mark_of_anybody(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     open_with(&w, NULL);
     c = client(&w);
@@ -181,15 +181,15 @@ static void mark_of_anybody(void)
     ok(has(conn(&w.peers[0], 0), "GET "), "a mark without the certificate is none");
     say(conn(&w.peers[0], 0), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     ok(has(c, "\r\n\r\nok") && !got(c, "X-Mvproxy-Hop"), "and learns nothing");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What some clients of a peer's mvproxy waste must not be held against its others, who come from the same address. */
 static void waste_of_others(void)
 {
     enum { WASTED = LIMIT_CHURN_DIALS + 40 };
-    struct world w;
-    struct side *c = open_served(&w);
+    struct proxy_kit w;
+    struct played_end *c = open_served(&w);
 
     for (unsigned i = 0; i < WASTED && w.local.n_conns == i; i++) {
         say(c, "GET " JOBS MARKED "Connection: upgrade\r\nUpgrade: other\r\n\r\n");
@@ -201,20 +201,20 @@ static void waste_of_others(void)
         buf_reset(&c->got);
     }
     is_u64(w.local.n_conns, WASTED, "each request of a peer gets its connection");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* They wait at the local server, whose etcd goes. Whoever sent them on has others to ask, or has not. */
 static void given_up(void)
 {
-    struct world w;
-    struct side *asks, *waits;
+    struct proxy_kit w;
+    struct played_end *asks, *waits;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.front_tls = server_ctx(false);
     w.client_tls = client_ctx("front-proxy-client", false);
     w.local_has_jobs = w.cluster->fails_over = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     asks = client(&w);
     waits = client(&w);
     say(asks, "GET " JOBS MARKED "X-Mvproxy-If-Ready: true\r\n\r\n");
@@ -222,13 +222,13 @@ static void given_up(void)
     ok(has(conn(&w.local, 0), "\r\n\r\n") && has(conn(&w.local, 1), "\r\n\r\n"), "both are under way");
     origin_fail_unanswered(w.opts.local, "its etcd is away");
     ok(has(asks, "HTTP/1.1 503 ") && got(asks, "X-Mvproxy-Try-Another: true\r\n"), "there it is another one's turn");
-    world_settle(&w);
+    proxy_kit_settle(&w);
     ok(!got(waits, "HTTP/1.1 "), "here an answer may still come");
     for (size_t i = 0; i < 2; i++)
         if (got(conn(&w.local, i), "/x HTTP"))
             say(conn(&w.local, i), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     ok(has(waits, "\r\n\r\nok"), "and does");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

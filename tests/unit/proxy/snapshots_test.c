@@ -8,7 +8,7 @@
 
 #include "base/quota.h"
 #include "net/loop.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define INDEX(n) "{\"paths\":{\"api/v1\":{\"serverRelativeURL\":\"/openapi/v3/api/v1?hash=" n "\"}}}"
 #define HEAD "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -19,17 +19,17 @@
 enum { DOCUMENT_BYTES = 16 << 20 /* more than the kernel takes */ };
 
 /* As after each change of some server's discovery. */
-static void change(struct world *w)
+static void change(struct proxy_kit *w)
 {
     static const char *const indexes[] = {INDEX("1"), INDEX("22")};
 
     w->local_schemas = indexes[w->cluster->generation % 2];
-    world_know(w);
+    proxy_kit_know(w);
 }
 
-static struct side *ask(struct world *w, const char *head)
+static struct played_end *ask(struct proxy_kit *w, const char *head)
 {
-    struct side *c = client(w);
+    struct played_end *c = client(w);
 
     say(c, head);
     return c;
@@ -57,28 +57,28 @@ static void goes_when_the_answer_begins(void)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct quota quota;
-        struct side *c, *s;
-        struct world w;
+        struct played_end *c, *s;
+        struct proxy_kit w;
 
         quota_init(&quota, NULL, 0);
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.schemas_quota = &quota;
         w.local_schemas = w.peer_schemas = INDEX("1");
         w.peer_host = "cp-b";
-        world_start(&w);
+        proxy_kit_start(&w);
         c = ask(&w, rows[i].head);
         s = conn(rows[i].peers ? &w.peers[0] : &w.local, 0);
         ok(has(s, "\r\n\r\n") && quota.held > 0, "%zu: asked for, by what is known", i);
         say(s, rows[i].answer);
         (void)has(c, "\r\n\r\n");
         w.schemas_quota = NULL;
-        world_know(&w);
+        proxy_kit_know(&w);
         is_u64(quota.held, 0, "and of what was known nothing is left when it is no longer true");
         say(s, "3\r\none\r\n");
         ok(has(c, "one"), "it goes on");
         hang_up(s, STREAM_CLOSE_ABORT);
         ok(ended(c), "until the server breaks off");
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
@@ -88,12 +88,12 @@ static void goes_when_the_answer_begins(void)
 #define FINE "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 /* What the request before was decided by is too old by the second change: each of these holds what was there before. */
-static void age(struct world *w, size_t changes, const char *head)
+static void age(struct proxy_kit *w, size_t changes, const char *head)
 {
     for (size_t i = 0; i < changes; i++) {
         change(w);
         (void)ask(w, head);
-        world_settle(w);
+        proxy_kit_settle(w);
     }
 }
 
@@ -101,16 +101,16 @@ static void age(struct world *w, size_t changes, const char *head)
 static void goes_when_local_answers_at_last(void)
 {
     struct quota quota;
-    struct side *c, *s;
-    struct world w;
+    struct played_end *c, *s;
+    struct proxy_kit w;
 
     quota_init(&quota, NULL, 0);
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.max_outdated_bytes = 1;
     w.schemas_quota = &quota;
     w.local_schemas = INDEX("1");
     w.cluster->fails_over = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = ask(&w, GET("/apis", "Authorization: Bearer t\r\nAccept: " V2 "\r\n"));
     ok(has(conn(&w.local, 0), "\r\n\r\n"), "the local server is asked whether the client may");
     w.local.refuse = true;
@@ -123,71 +123,71 @@ static void goes_when_local_answers_at_last(void)
     say(s, HEAD);
     ok(has(c, "\r\n\r\n") && quota.held > 0, "it answers");
     w.schemas_quota = NULL;
-    world_know(&w);
+    proxy_kit_know(&w);
     is_u64(quota.held, 0, "and of what was known nothing is left when it is no longer true");
     age(&w, 3, VERSION);
     say(s, "3\r\none\r\n");
     ok(has(c, "one"), "it goes on");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Who waits for a server's answer goes on with what is known now, and is answered. */
 static void those_who_wait(void)
 {
     struct quota quota;
-    struct side *c;
-    struct world w;
+    struct played_end *c;
+    struct proxy_kit w;
 
     quota_init(&quota, NULL, 0);
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.max_outdated_bytes = 1;
     w.local_schemas = INDEX("1");
     w.schemas_quota = &quota;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = ask(&w, GET(PODS, ""));
     ok(has(conn(&w.local, 0), "\r\n\r\n") && quota.held > 0, "a request waits");
     w.schemas_quota = NULL;
     change(&w);
-    world_settle(&w);
+    proxy_kit_settle(&w);
     ok(quota.held > 0, "by what it was decided by is kept while that is the only old one");
     age(&w, 3, VERSION);
     ok(until(&w, quota.held == 0), "and goes when there are others");
     ok(c->n_got == 0, "the request waits on");
     say(conn(&w.local, 0), FINE);
     ok(has(c, "\r\n\r\nok"), "and is answered");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Who waits until discovery was read again takes the current snapshot then in any case. */
 static void those_who_wait_for_a_poll(void)
 {
-    struct side *c;
-    struct world w;
+    struct played_end *c;
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.max_outdated_bytes = 1;
     w.local_has_jobs = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = ask(&w, GET(JOBS, ""));
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), NO_PATH);
-    ok(until(&w, world_waiting(&w)), "what the local server denies waits until that was read again");
+    ok(until(&w, proxy_kit_waiting(&w)), "what the local server denies waits until that was read again");
     w.local_has_jobs = false;
     age(&w, 3, VERSION);
-    ok(c->n_got == 0 && world_waiting(&w), "for as long as that takes");
-    world_refreshed(&w);
+    ok(c->n_got == 0 && proxy_kit_waiting(&w), "for as long as that takes");
+    proxy_kit_refreshed(&w);
     ok(has(conn(&w.peers[0], 0), "\r\n\r\n"), "and is then asked of who has it");
     say(conn(&w.peers[0], 0), FINE);
     ok(has(c, "\r\n\r\nok"), "who answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Of two peers; which one has it. */
-static size_t asked_of_peers(struct world *w, struct side **c)
+static size_t asked_of_peers(struct proxy_kit *w, struct played_end **c)
 {
-    world_init(w, 2);
+    proxy_kit_init(w, 2);
     w->opts.max_outdated_bytes = 1;
-    world_start(w);
+    proxy_kit_start(w);
     *c = ask(w, GET(JOBS, ""));
     (void)until(w, w->peers[0].n_conns + w->peers[1].n_conns > 0);
     return w->peers[1].n_conns;
@@ -197,8 +197,8 @@ static size_t asked_of_peers(struct world *w, struct side **c)
 static void those_who_wait_for_peers(void)
 {
     for (size_t gone = 0; gone <= 2; gone++) {
-        struct side *c, *first;
-        struct world w;
+        struct played_end *c, *first;
+        struct proxy_kit w;
         size_t asked;
 
         asked = asked_of_peers(&w, &c);
@@ -222,16 +222,16 @@ static void those_who_wait_for_peers(void)
             }
         }
         w.n_peers = 2;
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 
 /* A peer without an address can be asked nothing, and which of the candidates has answered would not be known of it. */
 static void candidate_without_address(bool asked_one)
 {
-    struct side *c, *first;
+    struct played_end *c, *first;
     struct origin *kept;
-    struct world w;
+    struct proxy_kit w;
     size_t asked, gone;
 
     asked = asked_of_peers(&w, &c);
@@ -250,20 +250,20 @@ static void candidate_without_address(bool asked_one)
         ok(has(c, "HTTP/1.1 503 "), "when that fails there is nobody else");
     }
     w.peers[gone].origin = kept;
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What nobody had when it came somebody may have by now, whether it was given another snapshot or not. */
 static void denied_by_local(bool over)
 {
-    struct side *c, *s;
-    struct world w;
+    struct played_end *c, *s;
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.max_outdated_bytes = over ? 1 : 0;
     w.peers_without_jobs = 1;
     w.cluster->no_refresh = true;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = ask(&w, GET(JOBS, ""));
     s = conn(&w.local, 0);
     ok(has(s, "\r\n\r\n"), "the local server is asked for what nobody has");
@@ -274,7 +274,7 @@ static void denied_by_local(bool over)
     ok(has(conn(&w.peers[0], 0), "\r\n\r\n") && c->n_got == 0, "the peer is asked, instead of a false 404");
     say(conn(&w.peers[0], 0), FINE);
     ok(has(c, "\r\n\r\nok"), "and answers");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define JOBS_SCHEMA "/openapi/v3/apis/batch/v1"
@@ -283,14 +283,14 @@ static void denied_by_local(bool over)
 /* By what is known now the local server never had it, and its 404 would be an honest one. */
 static void schema_denied_by_local(void)
 {
-    struct side *c, *s;
-    struct world w;
+    struct played_end *c, *s;
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.max_outdated_bytes = 1;
     w.local_has_jobs = true;
     w.local_schemas = w.peer_schemas = JOBS_INDEX;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = ask(&w, GET(JOBS_SCHEMA, ""));
     s = conn(&w.local, 0);
     ok(has(s, "\r\n\r\n"), "the local server is asked for a schema that its index names");
@@ -298,13 +298,13 @@ static void schema_denied_by_local(void)
     age(&w, 3, VERSION);
     ok(c->n_got == 0, "by now its index does not");
     say(s, NO_PATH);
-    if (ok(until(&w, world_waiting(&w)), "its 404 is doubted all the same: what it serves is read again")) {
-        world_refreshed(&w);
+    if (ok(until(&w, proxy_kit_waiting(&w)), "its 404 is doubted all the same: what it serves is read again")) {
+        proxy_kit_refreshed(&w);
         ok(has(conn(&w.peers[0], 0), "GET " JOBS_SCHEMA), "the peer is asked");
         say(conn(&w.peers[0], 0), FINE);
         ok(has(c, "\r\n\r\nok"), "and answers");
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 #define NO_VERB                                                                                                        \
@@ -314,8 +314,8 @@ static void schema_denied_by_local(void)
 /* The peer that is asked comes back without the verb, which it had, or it had not been asked. */
 static void verb_denied_by_peer(void)
 {
-    struct side *c;
-    struct world w;
+    struct played_end *c;
+    struct proxy_kit w;
     size_t asked;
 
     asked = asked_of_peers(&w, &c);
@@ -329,14 +329,14 @@ static void verb_denied_by_peer(void)
         say(conn(&w.peers[1 - asked], 0), FINE);
         ok(has(c, "\r\n\r\nok"), "and answers");
     }
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What the first one had says nothing of the next one, which is asked when it is known not to allow it. */
 static void verb_denied_by_the_next(void)
 {
-    struct side *c, *first;
-    struct world w;
+    struct played_end *c, *first;
+    struct proxy_kit w;
     size_t asked;
 
     asked = asked_of_peers(&w, &c);
@@ -350,13 +350,13 @@ static void verb_denied_by_the_next(void)
        "it fails: the other one is asked, which lost the verb meanwhile");
     say(conn(&w.peers[1 - asked], 0), NO_VERB);
     ok(has(c, "HTTP/1.1 405 "), "its 405 is the truth");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* Nobody is known to have jobs, and the local server is away: so live peers are to say it. */
-static void init_without_jobs(struct world *w, size_t n_peers, bool over)
+static void init_without_jobs(struct proxy_kit *w, size_t n_peers, bool over)
 {
-    world_init(w, n_peers);
+    proxy_kit_init(w, n_peers);
     w->opts.max_outdated_bytes = over ? 1 : 0;
     w->peers_without_jobs = n_peers;
     w->cluster->fails_over = w->local.refuse = true;
@@ -367,12 +367,12 @@ static void init_without_jobs(struct world *w, size_t n_peers, bool over)
 static void last_word_without_the_other(void)
 {
     struct origin *kept;
-    struct side *c;
-    struct world w;
+    struct played_end *c;
+    struct proxy_kit w;
     size_t asked, gone;
 
     init_without_jobs(&w, 2, true);
-    world_start(&w);
+    proxy_kit_start(&w);
     c = ask(&w, GET(JOBS, ""));
     (void)until(&w, w.peers[0].n_conns + w.peers[1].n_conns > 0);
     asked = w.peers[1].n_conns;
@@ -385,19 +385,19 @@ static void last_word_without_the_other(void)
     say(conn(&w.peers[asked], 0), NO_PATH);
     ok(has(c, "HTTP/1.1 503 "), "one that denies it is not all of them");
     w.peers[gone].origin = kept;
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* What all peers deny that there were somebody may have who has come since. */
 static void last_word_before_a_newcomer(bool over)
 {
-    struct side *c;
-    struct world w;
+    struct played_end *c;
+    struct proxy_kit w;
 
     init_without_jobs(&w, 2, over);
     w.local.refuse = false;
     w.n_peers = w.peers_without_jobs = 1;
-    world_start(&w);
+    proxy_kit_start(&w);
     c = ask(&w, GET(JOBS, ""));
     ok(has(conn(&w.peers[0], 0), "\r\n\r\n"), "the only peer is asked for what nobody is known to have");
     w.n_peers = 2;
@@ -407,11 +407,11 @@ static void last_word_before_a_newcomer(bool over)
     ok(has(conn(&w.peers[1], 3), "GET " JOBS), "the first one's 404 is not the last word: that one is asked");
     say(conn(&w.peers[1], 3), FINE);
     ok(has(c, "\r\n\r\nok") && w.local.n_conns == 0, "and answers, and nobody waits for a local server that hangs");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* The next server that is asked for what nobody is known to have, of three; 3: none. */
-static size_t next_asked(struct world *w, const bool seen[3])
+static size_t next_asked(struct proxy_kit *w, const bool seen[3])
 {
     size_t i = 0;
 
@@ -429,12 +429,12 @@ static size_t next_asked(struct world *w, const bool seen[3])
 static bool denied_by_peers(bool over)
 {
     bool seen[3] = {false};
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
     size_t i;
 
     init_without_jobs(&w, 3, over);
-    world_start(&w);
+    proxy_kit_start(&w);
     c = ask(&w, GET(JOBS, ""));
     i = next_asked(&w, seen);
     seen[2] = i == 2;
@@ -451,7 +451,7 @@ static bool denied_by_peers(bool over)
         ok(has(c, "HTTP/1.1 503 "), "one has not said that it has no such thing");
     }
     w.n_peers = 3;
-    world_close(&w);
+    proxy_kit_close(&w);
     return seen[2];
 }
 
@@ -460,16 +460,16 @@ static void those_who_are_decided_anew(void)
 {
     enum { REQUESTS = 8 };
     struct quota quota;
-    struct world w;
+    struct proxy_kit w;
     size_t one;
 
     quota_init(&quota, NULL, 0);
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.opts.max_outdated_bytes = 1;
     w.peers_without_jobs = 1;
     w.cluster->no_refresh = true;
     w.local_schemas = INDEX("1");
-    world_start(&w);
+    proxy_kit_start(&w);
     for (size_t i = 0; i < REQUESTS; i++) {
         (void)ask(&w, GET(JOBS, ""));
         (void)has(conn(&w.local, i), "\r\n\r\n");
@@ -482,10 +482,10 @@ static void those_who_are_decided_anew(void)
         say(conn(&w.local, i), NO_PATH);
         ok(has(conn(&w.peers[0], i), "\r\n\r\n"), "%zu: by now the peer has it, and is asked", i);
         change(&w);
-        world_settle(&w);
+        proxy_kit_settle(&w);
     }
     ok(quota.held <= 3 * one, "they hold the current snapshot and two that were replaced, not one each");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static char *long_document(void)
@@ -499,9 +499,9 @@ static char *long_document(void)
     return d;
 }
 
-static struct side *slow_reader(struct world *w, size_t n)
+static struct played_end *slow_reader(struct proxy_kit *w, size_t n)
 {
-    struct side *c = client(w), *s;
+    struct played_end *c = client(w), *s;
 
     c->count_only = true;
     stop_reading(c);
@@ -511,7 +511,7 @@ static struct side *slow_reader(struct world *w, size_t n)
         (void)has(s, "\r\n\r\n");
         say(s, "HTTP/1.1 304 Not Modified\r\nETag: \"L\"\r\n\r\n");
     }
-    world_settle(w);
+    proxy_kit_settle(w);
     return c;
 }
 
@@ -520,14 +520,14 @@ static struct side *slow_reader(struct world *w, size_t n)
 static void those_who_read(void)
 {
     char *document = long_document();
-    struct side *c[4];
-    struct world w;
+    struct played_end *c[4];
+    struct proxy_kit w;
 
-    world_init(&w, 1);
+    proxy_kit_init(&w, 1);
     w.document = document;
     w.opts.discovery_authz_ttl_ms = 60000;
     w.opts.max_outdated_bytes = (size_t)DOCUMENT_BYTES * 4 * 5 / 2;
-    world_start(&w);
+    proxy_kit_start(&w);
     for (size_t i = 0; i < ROWS(c); i++) {
         c[i] = slow_reader(&w, i);
         change(&w);
@@ -537,7 +537,7 @@ static void those_who_read(void)
     ok(ended(c[0]) && c[0]->n_got < DOCUMENT_BYTES, "the first is broken off");
     for (size_t i = 1; i < ROWS(c); i++)
         ok(until(&w, c[i]->n_got > DOCUMENT_BYTES), "%zu is not", i);
-    world_close(&w);
+    proxy_kit_close(&w);
     free(document);
 }
 

@@ -7,15 +7,15 @@
 #include "base/limits.h"
 #include "net/loop.h"
 #include "proxy/tunnel.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define ASK "GET " PODS "/x/exec HTTP/1.1\r\nHost: k\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
 #define SWITCH                                                                                                         \
     "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Mvproxy-Hop: z\r\n\r\n"
 
-static struct side *upgraded(struct world *w, struct side **server)
+static struct played_end *upgraded(struct proxy_kit *w, struct played_end **server)
 {
-    struct side *c = client(w);
+    struct played_end *c = client(w);
 
     say(c, ASK);
     *server = conn(&w->local, w->local.n_conns);
@@ -24,16 +24,16 @@ static struct side *upgraded(struct world *w, struct side **server)
     ok(has(c, "HTTP/1.1 101 ") && has(c, "Upgrade: SPDY/3.1\r\n"), "the protocol is switched");
     ok(!got(c, "X-Mvproxy-Hop"), "nobody speaks in our name");
     is_u64(proxy_tunnels(w->proxy), 1, "one tunnel");
-    is_double(world_metric(w, "mvproxy_tunnels", NULL), 1, "is shown");
+    is_double(proxy_kit_metric(w, "mvproxy_tunnels", NULL), 1, "is shown");
     return c;
 }
 
 static void client_ends_first(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = upgraded(&w, &s);
     say(c, "ping");
     ok(has(s, "ping"), "bytes to the server");
@@ -44,18 +44,18 @@ static void client_ends_first(void)
     stream_finish_writing(s->s);
     ok(ended(c) && c->eof, "until it ends, too");
     ok(until(&w, proxy_tunnels(w.proxy) == 0), "then the tunnel is over");
-    is_double(world_metric(&w, "mvproxy_tunnels", NULL), 0, "and no longer shown");
-    is_double(world_metric(&w, "mvproxy_tunnel_client_bytes_total", NULL), 4, "bytes of the client");
-    is_double(world_metric(&w, "mvproxy_tunnel_server_bytes_total", NULL), 10, "bytes of the server");
-    world_close(&w);
+    is_double(proxy_kit_metric(&w, "mvproxy_tunnels", NULL), 0, "and no longer shown");
+    is_double(proxy_kit_metric(&w, "mvproxy_tunnel_client_bytes_total", NULL), 4, "bytes of the client");
+    is_double(proxy_kit_metric(&w, "mvproxy_tunnel_server_bytes_total", NULL), 10, "bytes of the server");
+    proxy_kit_close(&w);
 }
 
 static void server_ends_first(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = upgraded(&w, &s);
     say(s, "all of it");
     stream_finish_writing(s->s);
@@ -64,16 +64,16 @@ static void server_ends_first(void)
     ok(has(s, "thanks"), "who may still speak");
     stream_finish_writing(c->s);
     ok(until(&w, proxy_tunnels(w.proxy) == 0), "then the tunnel is over");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* 101, bytes of the new protocol and the end in one piece. */
 static void all_at_once(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     say(c, ASK);
     s = conn(&w.local, 0);
@@ -82,7 +82,7 @@ static void all_at_once(void)
     stream_finish_writing(s->s);
     ok(has(c, "\r\n\r\nhello"), "bytes that came with the 101 are not lost");
     ok(ended(c) && c->eof, "nor is the end");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 enum { MUCH = 16 << 20 };
@@ -91,11 +91,11 @@ enum { MUCH = 16 << 20 };
 static void slow_reader(void)
 {
     static char block[64 << 10];
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
     size_t sent = 0;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = upgraded(&w, &s);
     c->count_only = true;
     c->n_got = 0;
@@ -119,7 +119,7 @@ static void slow_reader(void)
     ok(until(&w, c->eof), "the reader sees the end");
     is_u64(c->n_got, sent, "and all before it");
     ok(until(&w, proxy_tunnels(w.proxy) == 0), "then the tunnel is over");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 /* ---- the tunnel alone, over pairs of sockets ---- */
@@ -288,10 +288,10 @@ static void without_memory(void)
 
 static void broken(void)
 {
-    struct world w;
-    struct side *c, *s;
+    struct proxy_kit w;
+    struct played_end *c, *s;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = upgraded(&w, &s);
     hang_up(c, STREAM_CLOSE_ABORT);
     ok(ended(s) && s->failed, "a client's reset reaches the server");
@@ -300,38 +300,38 @@ static void broken(void)
     hang_up(s, STREAM_CLOSE_ABORT);
     ok(ended(c) && c->failed, "a server's the client");
     ok(until(&w, proxy_tunnels(w.proxy) == 0), "and ends the tunnel");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 static void ended_by_us(void)
 {
-    struct world w;
-    struct side *c, *s, *c2, *s2;
+    struct proxy_kit w;
+    struct played_end *c, *s, *c2, *s2;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = upgraded(&w, &s);
     ok(until(&w, proxy_long_running(w.proxy) == 0), "it is no request any more");
     is_u64(proxy_end_long_running(w.proxy, 5), 1, "the tunnel is ended");
     ok(ended(c) && ended(s), "both sides see it");
     c2 = upgraded(&w, &s2);
     (void)c2;
-    world_close(&w);
+    proxy_kit_close(&w);
     ok(true, "one that is left ends with the proxy");
 }
 
 static void refused(void)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     c = client(&w);
     say(c, ASK);
     (void)has(conn(&w.local, 0), "\r\n\r\n");
     say(conn(&w.local, 0), "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
     ok(has(c, "HTTP/1.1 403 ") && has(c, "\r\n\r\nno"), "another answer than 101 is relayed as it is");
     is_u64(proxy_tunnels(w.proxy), 0, "without a tunnel");
-    world_close(&w);
+    proxy_kit_close(&w);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/stream.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #define GET "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n"
 #define POST "POST " JOBS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc"
@@ -15,30 +15,30 @@
 #define HAS_IT "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 /* Two live peers; what they and the local server list has no jobs. */
-static void begin(struct world *w)
+static void begin(struct proxy_kit *w)
 {
-    world_init(w, 2);
+    proxy_kit_init(w, 2);
     w->cluster->fails_over = true;
     w->peers_without_jobs = 2;
     w->cluster->local_state = READINESS_UNREACHABLE;
 }
 
-static struct side *start(struct world *w)
+static struct played_end *start(struct proxy_kit *w)
 {
-    world_start(w);
+    proxy_kit_start(w);
     listener_close(w->local.listener);
     w->local.listener = NULL;
     return client(w);
 }
 
 /* Both are asked in turn, and answer so. */
-static void two_answers(struct world *w, struct side *c, const char *request, const char *const answers[2])
+static void two_answers(struct proxy_kit *w, struct played_end *c, const char *request, const char *const answers[2])
 {
-    struct server *first = NULL;
+    struct played_server *first = NULL;
 
     say(c, request);
     for (size_t i = 0; i < 2 && answers[i] != NULL; i++) {
-        struct server *s;
+        struct played_server *s;
 
         ok(until(w, w->peers[0].n_conns + w->peers[1].n_conns > i), "a peer is asked");
         s = w->peers[0].n_conns > 0 && first != &w->peers[0] ? &w->peers[0] : &w->peers[1];
@@ -48,7 +48,7 @@ static void two_answers(struct world *w, struct side *c, const char *request, co
                got(&s->conns[0], "X-Kubernetes-APIServer-Rerouted: true\r\n"),
            "if it is ready, and whether anybody has it");
         say(conn(s, 0), answers[i]);
-        world_settle(w);
+        proxy_kit_settle(w);
     }
 }
 
@@ -60,8 +60,8 @@ struct row {
 
 static void row(const struct row *r)
 {
-    struct world w;
-    struct side *c;
+    struct proxy_kit w;
+    struct played_end *c;
 
     begin(&w);
     w.behind = r->behind;
@@ -73,8 +73,8 @@ static void row(const struct row *r)
     is_u64(w.peers[0].n_conns + w.peers[1].n_conns, r->answers[1] == NULL ? 1 : 2, "so many were asked");
     is_u64(w.cluster->suspects, 0, "and are not suspected");
     is_u64(w.cluster->peer_misses, r->misses, "but read again, lest they have it meanwhile");
-    is_double(world_metric(&w, "apiserver_rerouted_request_total", NULL), 0, "no label has a name that may be any");
-    world_close(&w);
+    is_double(proxy_kit_metric(&w, "apiserver_rerouted_request_total", NULL), 0, "no label has a name that may be any");
+    proxy_kit_close(&w);
 }
 
 int main(void)

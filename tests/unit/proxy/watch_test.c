@@ -2,7 +2,7 @@
 /* Watches, turn by turn: what comes in from one side has gone out to the other before the loop waits again. */
 #include "front/front.h"
 #include "net/loop.h"
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define HEAD "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 /* A client outside of the loop, so that nothing but the proxy uses up turns. */
-static int raw_client(struct world *w)
+static int raw_client(struct proxy_kit *w)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)front_port(w->front))};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -40,16 +40,16 @@ static bool here(int fd, const char *wanted)
 }
 
 /* The kernel has what the server says; the proxy has not been woken by it. */
-static void put(struct side *server, const char *text)
+static void put(struct played_end *server, const char *text)
 {
     say(server, text);
     for (int i = 0; i < 100 && stream_unsent(server->s) > 0; i++)
         loop_run_once(server->w->loop, 0);
 }
 
-static struct side *watching(struct world *w, int *client_fd)
+static struct played_end *watching(struct proxy_kit *w, int *client_fd)
 {
-    struct side *s;
+    struct played_end *s;
     char got[512];
     ssize_t n;
 
@@ -71,11 +71,11 @@ static struct side *watching(struct world *w, int *client_fd)
 static void events(void)
 {
     static const char *const chunks[] = {"3\r\none\r\n", "3\r\ntwo\r\n", "5\r\nthree\r\n"};
-    struct world w;
-    struct side *s;
+    struct proxy_kit w;
+    struct played_end *s;
     int fd;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     s = watching(&w, &fd);
     for (size_t i = 0; i < ROWS(chunks); i++) {
         put(s, chunks[i]);
@@ -86,34 +86,34 @@ static void events(void)
     loop_run_once(w.loop, 1000);
     ok(here(fd, "0\r\n\r\n"), "and so does the end");
     close(fd);
-    world_settle(&w);
-    world_close(&w);
+    proxy_kit_settle(&w);
+    proxy_kit_close(&w);
 }
 
 static void client_leaves(void)
 {
-    struct world w;
-    struct side *s;
+    struct proxy_kit w;
+    struct played_end *s;
     int fd;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     s = watching(&w, &fd);
     close(fd);
     loop_run_once(w.loop, 1000); /* the proxy is told, and hangs up */
     loop_run_once(w.loop, 1000); /* the server is told */
     ok(s->eof || s->failed || s->s == NULL, "the client's end is the server's in the same turn");
-    world_settle(&w);
-    world_close(&w);
+    proxy_kit_settle(&w);
+    proxy_kit_close(&w);
 }
 
 static void server_dies(void)
 {
-    struct world w;
-    struct side *s;
+    struct proxy_kit w;
+    struct played_end *s;
     char byte;
     int fd;
 
-    world_open(&w, 0);
+    proxy_kit_open(&w, 0);
     s = watching(&w, &fd);
     put(s, "3\r\none\r\n");
     loop_run_once(w.loop, 1000);
@@ -122,8 +122,8 @@ static void server_dies(void)
     (void)until(&w, recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && errno != EAGAIN);
     ok(errno == ECONNRESET, "a server that dies in the middle: a reset, which nobody takes for the end");
     close(fd);
-    world_settle(&w);
-    world_close(&w);
+    proxy_kit_settle(&w);
+    proxy_kit_close(&w);
 }
 
 /* Which is of no use to anybody, but any client may do it. */
@@ -132,12 +132,12 @@ static void body_after_the_head(void)
     static const char *const ends[] = {"0\r\n\r\n", NULL};
 
     for (size_t i = 0; i < ROWS(ends); i++) {
-        struct world w;
-        struct side *c, *s;
+        struct proxy_kit w;
+        struct played_end *c, *s;
 
-        world_init(&w, 1);
+        proxy_kit_init(&w, 1);
         w.cluster->fails_over = true;
-        world_start(&w);
+        proxy_kit_start(&w);
         c = client(&w);
         say(c, "GET " JOBS "?watch=1 HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\n");
         s = conn(&w.peers[0], 0);
@@ -153,7 +153,7 @@ static void body_after_the_head(void)
         else
             hang_up(s, STREAM_CLOSE_ABORT);
         ok(ends[i] == NULL ? ended(c) : has(c, ends[i]), "until it ends");
-        world_close(&w);
+        proxy_kit_close(&w);
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit/front/world.h"
+#include "unit/front/kit.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -31,9 +31,9 @@ static struct http_head *make_head(struct exchange *x, unsigned status, const ch
     return h;
 }
 
-struct http_head *head_of(struct world *w, unsigned status, const char *name, const char *value)
+struct http_head *head_of(struct front_kit *k, unsigned status, const char *name, const char *value)
 {
-    struct http_head *h = make_head(w->x, status, name, value);
+    struct http_head *h = make_head(k->x, status, name, value);
 
     if (h == NULL)
         tap_bail("out of memory");
@@ -50,62 +50,62 @@ static void reply(struct exchange *x, unsigned status, const char *body)
         exchange_reply(x, h, slice_str(body));
 }
 
-void respond_whole(struct world *w, unsigned status, const char *body)
+void respond_whole(struct front_kit *k, unsigned status, const char *body)
 {
-    struct exchange *x = w->x;
+    struct exchange *x = k->x;
 
-    w->x = NULL;
+    k->x = NULL;
     reply(x, status, body);
 }
 
 static void on_body(void *arg, struct slice data)
 {
-    struct world *w = arg;
+    struct front_kit *k = arg;
 
-    buf_printf(&w->sink, "body(%.*s) ", (int)(data.n > 200 ? 200 : data.n), data.p);
-    if (w->finish_in_body)
-        respond_whole(w, 200, "early");
+    buf_printf(&k->sink, "body(%.*s) ", (int)(data.n > 200 ? 200 : data.n), data.p);
+    if (k->finish_in_body)
+        respond_whole(k, 200, "early");
 }
 
 static void on_body_end(void *arg, const struct http_head *trailers)
 {
-    struct world *w = arg;
+    struct front_kit *k = arg;
 
-    buf_append_str(&w->sink, "end");
+    buf_append_str(&k->sink, "end");
     for (size_t i = 0; i < trailers->n_fields; i++) {
-        buf_append_str(&w->sink, " trailer:");
-        buf_append(&w->sink, trailers->fields[i].name);
+        buf_append_str(&k->sink, " trailer:");
+        buf_append(&k->sink, trailers->fields[i].name);
     }
-    buf_append_char(&w->sink, ' ');
-    if (slice_eq(exchange_request(w->x)->target, SLICE_LIT("/whole")))
-        respond_whole(w, 200, "in sync");
+    buf_append_char(&k->sink, ' ');
+    if (slice_eq(exchange_request(k->x)->target, SLICE_LIT("/whole")))
+        respond_whole(k, 200, "in sync");
 }
 
 static void on_writable(void *arg)
 {
-    struct world *w = arg;
+    struct front_kit *k = arg;
 
-    buf_append_str(&w->sink, "writable ");
+    buf_append_str(&k->sink, "writable ");
 }
 
 static void on_gone(void *arg, const char *reason)
 {
-    struct world *w = arg;
+    struct front_kit *k = arg;
 
-    w->gone++;
-    w->x = NULL;
-    buf_printf(&w->sink, "gone(%s) ", reason);
+    k->gone++;
+    k->x = NULL;
+    buf_printf(&k->sink, "gone(%s) ", reason);
 }
 
 static const struct exchange_sink sink = {on_body, on_body_end, on_writable, on_gone};
 
 static void on_request(struct exchange *x, void *arg)
 {
-    struct world *w = arg;
+    struct front_kit *k = arg;
     struct slice target = exchange_request(x)->target;
 
-    w->handled++;
-    if (w->keep_quiet)
+    k->handled++;
+    if (k->keep_quiet)
         return;
     if (slice_eq(target, SLICE_LIT("/away")))
         exchange_send_away(x);
@@ -113,11 +113,11 @@ static void on_request(struct exchange *x, void *arg)
         reply(x, 200, "sync");
         return;
     }
-    w->x = x;
-    exchange_attach(x, &sink, w);
+    k->x = x;
+    exchange_attach(x, &sink, k);
 }
 
-/* ---- the world ---- */
+/* ---- the whole ---- */
 
 /* A CA, a server and a client, once per test program. */
 static void make_certificates(void)
@@ -132,7 +132,7 @@ static void make_certificates(void)
     made = true;
 }
 
-static void make_tls(struct world *w, bool http2)
+static void make_tls(struct front_kit *k, bool http2)
 {
     const char *dir = folder();
     char ca[600], cert[600], key[600], client_cert[600], client_key[600];
@@ -147,91 +147,91 @@ static void make_tls(struct world *w, bool http2)
     snprintf(key, sizeof(key), "%s/server.key", dir);
     snprintf(client_cert, sizeof(client_cert), "%s/client.crt", dir);
     snprintf(client_key, sizeof(client_key), "%s/client.key", dir);
-    w->server_tls = tls_server_ctx_new(&so, &err);
-    w->client_tls = tls_client_ctx_new(&co, &err);
-    if (w->server_tls == NULL || w->client_tls == NULL)
+    k->server_tls = tls_server_ctx_new(&so, &err);
+    k->client_tls = tls_client_ctx_new(&co, &err);
+    if (k->server_tls == NULL || k->client_tls == NULL)
         tap_bail("TLS: %s", err.text);
 }
 
-static void init(struct world *w, bool tls, bool http2)
+static void init(struct front_kit *k, bool tls, bool http2)
 {
     static const struct listen_address loopback = {"127.0.0.1", 0};
 
-    memset(w, 0, sizeof(*w));
-    w->metrics = metrics_new();
-    w->loop = loop_new(w->metrics);
-    buf_init(&w->sink, SINK_BYTES);
+    memset(k, 0, sizeof(*k));
+    k->metrics = metrics_new();
+    k->loop = loop_new(k->metrics);
+    buf_init(&k->sink, SINK_BYTES);
     if (tls)
-        make_tls(w, http2);
-    w->opts = (struct front_opts){
+        make_tls(k, http2);
+    k->opts = (struct front_opts){
         .listen = {.addresses = &loopback, .n_addresses = 1},
         .max_head_bytes = 16 << 10,
         .header_timeout_ms = 60000,
         .idle_timeout_ms = 60000,
         .linger_timeout_ms = 200,
-        .tls = w->server_tls,
+        .tls = k->server_tls,
         .on_request = on_request,
-        .arg = w,
+        .arg = k,
     };
 }
 
-void world_init(struct world *w, bool tls)
+void front_kit_init(struct front_kit *k, bool tls)
 {
-    init(w, tls, false);
+    init(k, tls, false);
 }
 
-void world_init_http2(struct world *w)
+void front_kit_init_http2(struct front_kit *k)
 {
-    init(w, true, true);
+    init(k, true, true);
 }
 
-void world_start(struct world *w)
+void front_kit_start(struct front_kit *k)
 {
     struct err err = {""};
 
-    w->front = front_new(w->loop, w->metrics, &w->opts, &err);
-    if (w->front == NULL)
+    k->front = front_new(k->loop, k->metrics, &k->opts, &err);
+    if (k->front == NULL)
         tap_bail("front_new: %s", err.text);
-    w->started = true;
+    k->started = true;
 }
 
-void world_end(struct world *w)
+void front_kit_end(struct front_kit *k)
 {
-    if (w->front != NULL)
-        front_free(w->front);
-    if (w->started) {
-        is_double(world_metric(w, "mvproxy_front_connections", NULL), 0, "no connection is left over");
-        is_double(world_metric(w, "mvproxy_front_requests_in_flight", NULL), 0, "no request is left over");
+    if (k->front != NULL)
+        front_free(k->front);
+    if (k->started) {
+        is_double(front_kit_metric(k, "mvproxy_front_connections", NULL), 0, "no connection is left over");
+        is_double(front_kit_metric(k, "mvproxy_front_requests_in_flight", NULL), 0, "no request is left over");
     }
-    loop_free(w->loop);
-    metrics_free(w->metrics);
-    buf_free(&w->sink);
-    if (w->server_tls != NULL)
-        tls_ctx_unref(w->server_tls);
-    if (w->client_tls != NULL)
-        tls_ctx_unref(w->client_tls);
+    loop_free(k->loop);
+    metrics_free(k->metrics);
+    buf_free(&k->sink);
+    if (k->server_tls != NULL)
+        tls_ctx_unref(k->server_tls);
+    if (k->client_tls != NULL)
+        tls_ctx_unref(k->client_tls);
 }
 
-bool world_until(struct world *w, bool (*done)(void *arg), void *arg)
+bool front_kit_until(struct front_kit *k, bool (*done)(void *arg), void *arg)
 {
     uint64_t give_up = deadline();
 
     while (!done(arg)) {
         if (passed(give_up))
             return false;
-        loop_run_once(w->loop, 20);
+        loop_run_once(k->loop, 20);
     }
     return true;
 }
 
-void world_settle(struct world *w)
+void front_kit_settle(struct front_kit *k)
 {
     for (int i = 0; i < 20; i++)
-        loop_run_once(w->loop, 1);
+        loop_run_once(k->loop, 1);
 }
 
 struct handled_goal {
-    struct world *w;
+    struct front_kit *k;
     unsigned n;
 };
 
@@ -239,14 +239,14 @@ static bool handled_reached(void *arg)
 {
     struct handled_goal *g = arg;
 
-    return g->w->handled >= g->n;
+    return g->k->handled >= g->n;
 }
 
-bool world_handled(struct world *w, unsigned n)
+bool front_kit_handled(struct front_kit *k, unsigned n)
 {
-    struct handled_goal g = {w, n};
+    struct handled_goal g = {k, n};
 
-    return world_until(w, handled_reached, &g) && w->handled == n;
+    return front_kit_until(k, handled_reached, &g) && k->handled == n;
 }
 
 struct text_goal {
@@ -268,23 +268,23 @@ static bool text_last(void *arg)
     return slice_has_suffix(buf_slice(g->b), slice_str(g->text));
 }
 
-bool world_sink_has(struct world *w, const char *text)
+bool front_kit_sink_has(struct front_kit *k, const char *text)
 {
-    struct text_goal g = {&w->sink, text};
+    struct text_goal g = {&k->sink, text};
 
-    return world_until(w, text_there, &g);
+    return front_kit_until(k, text_there, &g);
 }
 
 static bool no_connection(void *arg)
 {
-    struct world *w = arg;
+    struct front_kit *k = arg;
 
-    return front_connections(w->front) == 0;
+    return front_connections(k->front) == 0;
 }
 
-bool world_empty(struct world *w)
+bool front_kit_empty(struct front_kit *k)
 {
-    return world_until(w, no_connection, w);
+    return front_kit_until(k, no_connection, k);
 }
 
 struct metric_query {
@@ -302,11 +302,11 @@ static void match_metric(const struct metric_view *v, void *arg)
         q->value = v->kind == METRIC_HISTOGRAM ? (double)v->count : v->value;
 }
 
-double world_metric(struct world *w, const char *name, const char *label_value)
+double front_kit_metric(struct front_kit *k, const char *name, const char *label_value)
 {
     struct metric_query q = {name, label_value, -1};
 
-    metrics_walk(w->metrics, match_metric, &q);
+    metrics_walk(k->metrics, match_metric, &q);
     return q.value;
 }
 
@@ -314,7 +314,7 @@ double world_metric(struct world *w, const char *name, const char *label_value)
 
 static void on_client_event(struct stream *s, enum stream_event ev, void *arg)
 {
-    struct client *c = arg;
+    struct front_client *c = arg;
     struct slice piece;
 
     switch (ev) {
@@ -340,60 +340,60 @@ static void on_client_event(struct stream *s, enum stream_event ev, void *arg)
     }
 }
 
-void client_start(struct world *w, struct client *c)
+void client_start(struct front_kit *k, struct front_client *c)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET,
-                               .sin_port = htons((uint16_t)front_port(w->front)),
+                               .sin_port = htons((uint16_t)front_port(k->front)),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct stream_opts o = {.fn = on_client_event, .arg = c, .tls = w->client_tls};
+    struct stream_opts o = {.fn = on_client_event, .arg = c, .tls = k->client_tls};
 
     memset(c, 0, sizeof(*c));
-    c->w = w;
+    c->k = k;
     buf_init(&c->in, CLIENT_BYTES);
-    c->s = stream_connect(w->loop, (struct sockaddr *)&addr, sizeof(addr), &o);
+    c->s = stream_connect(k->loop, (struct sockaddr *)&addr, sizeof(addr), &o);
     if (c->s == NULL)
         tap_bail("stream_connect");
 }
 
 static bool client_is_open(void *arg)
 {
-    struct client *c = arg;
+    struct front_client *c = arg;
 
     return c->opened || c->end != CLIENT_OPEN;
 }
 
-void client_open(struct world *w, struct client *c)
+void client_open(struct front_kit *k, struct front_client *c)
 {
-    client_start(w, c);
-    if (!world_until(w, client_is_open, c) || c->end != CLIENT_OPEN)
+    client_start(k, c);
+    if (!front_kit_until(k, client_is_open, c) || c->end != CLIENT_OPEN)
         tap_bail("client cannot connect: %s", stream_failure(c->s));
 }
 
-void client_send_bytes(struct client *c, struct slice bytes)
+void client_send_bytes(struct front_client *c, struct slice bytes)
 {
     if (!stream_write(c->s, bytes))
         c->end = CLIENT_BROKEN;
 }
 
-int client_raw_from(struct world *w, unsigned char n)
+int client_raw_from(struct front_kit *k, unsigned char n)
 {
     struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + n)}, to = from;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
 
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    to.sin_port = htons((uint16_t)front_port(w->front));
+    to.sin_port = htons((uint16_t)front_port(k->front));
     if (fd < 0 || bind(fd, (struct sockaddr *)&from, sizeof(from)) != 0 ||
         connect(fd, (struct sockaddr *)&to, sizeof(to)) != 0)
         tap_bail("connect");
     return fd;
 }
 
-int client_raw(struct world *w)
+int client_raw(struct front_kit *k)
 {
-    return client_raw_from(w, 1);
+    return client_raw_from(k, 1);
 }
 
-void client_raw_asks(struct world *w, int fd)
+void client_raw_asks(struct front_kit *k, int fd)
 {
     static const char request[] = "GET /sync HTTP/1.1\r\nHost: h\r\n\r\n";
     char got[1024];
@@ -401,43 +401,43 @@ void client_raw_asks(struct world *w, int fd)
 
     is_int(send(fd, request, strlen(request), 0), (long long)strlen(request), "one asks");
     while (recv(fd, got, sizeof(got), MSG_DONTWAIT) < 0)
-        loop_run_once(w->loop, 20);
+        loop_run_once(k->loop, 20);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_QUICKACK, &yes, sizeof(yes));
 }
 
-void client_send(struct client *c, const char *text)
+void client_send(struct front_client *c, const char *text)
 {
     client_send_bytes(c, slice_str(text));
 }
 
-bool client_has(struct client *c, const char *text)
+bool client_has(struct front_client *c, const char *text)
 {
     struct text_goal g = {&c->in, text};
 
-    return world_until(c->w, text_there, &g);
+    return front_kit_until(c->k, text_there, &g);
 }
 
-bool client_ends_in(struct client *c, const char *text)
+bool client_ends_in(struct front_client *c, const char *text)
 {
     struct text_goal g = {&c->in, text};
 
-    return world_until(c->w, text_last, &g);
+    return front_kit_until(c->k, text_last, &g);
 }
 
 static bool client_is_over(void *arg)
 {
-    struct client *c = arg;
+    struct front_client *c = arg;
 
     return c->end != CLIENT_OPEN;
 }
 
-enum client_end client_ended(struct client *c)
+enum client_end client_ended(struct front_client *c)
 {
-    world_until(c->w, client_is_over, c);
+    front_kit_until(c->k, client_is_over, c);
     return c->end;
 }
 
-const char *client_take(struct client *c)
+const char *client_take(struct front_client *c)
 {
     static char text[1 << 20];
     struct slice s = buf_slice(&c->in);
@@ -450,40 +450,40 @@ const char *client_take(struct client *c)
     return text;
 }
 
-void client_close(struct client *c, enum stream_close_how how)
+void client_close(struct front_client *c, enum stream_close_how how)
 {
     stream_close(c->s, how);
     buf_free(&c->in);
 }
 
-bool respond_more(struct world *w, const char *text)
+bool respond_more(struct front_kit *k, const char *text)
 {
-    return exchange_body(w->x, slice_str(text));
+    return exchange_body(k->x, slice_str(text));
 }
 
-void respond_end(struct world *w)
+void respond_end(struct front_kit *k)
 {
-    struct exchange *x = w->x;
+    struct exchange *x = k->x;
 
-    w->x = NULL;
+    k->x = NULL;
     exchange_finish(x, NULL);
 }
 
-const char *world_sunk(struct world *w)
+const char *front_kit_sunk(struct front_kit *k)
 {
     static char text[1 << 16];
 
-    snprintf(text, sizeof(text), "%.*s", (int)buf_len(&w->sink), buf_len(&w->sink) == 0 ? "" : buf_slice(&w->sink).p);
-    buf_reset(&w->sink);
+    snprintf(text, sizeof(text), "%.*s", (int)buf_len(&k->sink), buf_len(&k->sink) == 0 ? "" : buf_slice(&k->sink).p);
+    buf_reset(&k->sink);
     return text;
 }
 
-double world_closed(struct world *w, const char *reason)
+double front_kit_closed(struct front_kit *k, const char *reason)
 {
-    return world_metric(w, "mvproxy_front_closed_total", reason);
+    return front_kit_metric(k, "mvproxy_front_closed_total", reason);
 }
 
-void client_ask(struct client *c, const char *target)
+void client_ask(struct front_client *c, const char *target)
 {
     char text[256];
 
@@ -491,7 +491,7 @@ void client_ask(struct client *c, const char *target)
     client_send(c, text);
 }
 
-const char *client_take_undated(struct client *c)
+const char *client_take_undated(struct front_client *c)
 {
     static char out[1 << 16];
     const char *p = client_take(c);
@@ -509,35 +509,35 @@ const char *client_take_undated(struct client *c)
 
 /* ---- stories ---- */
 
-void world_run(const struct world_story *stories, size_t n)
+void front_kit_run(const struct front_kit_story *stories, size_t n)
 {
     for (size_t i = 0; i < 2 * n; i++) {
-        const struct world_story *story = &stories[i % n];
-        struct world w;
+        const struct front_kit_story *story = &stories[i % n];
+        struct front_kit k;
         bool tls = i >= n;
 
         diag("%s, %s", story->name, tls ? "TLS" : "plain");
-        world_init(&w, tls);
-        story->run(&w);
-        world_end(&w);
+        front_kit_init(&k, tls);
+        story->run(&k);
+        front_kit_end(&k);
     }
 }
 
-void world_fill(struct world *w)
+void front_kit_fill(struct front_kit *k)
 {
     static char piece[16 << 10];
 
     memset(piece, 'y', sizeof(piece));
-    while (w->gone == 0 && !exchange_congested(w->x)) {
-        exchange_body(w->x, slice_of(piece, sizeof(piece)));
-        loop_run_once(w->loop, 0);
+    while (k->gone == 0 && !exchange_congested(k->x)) {
+        exchange_body(k->x, slice_of(piece, sizeof(piece)));
+        loop_run_once(k->loop, 0);
     }
-    (void)world_sunk(w);
+    (void)front_kit_sunk(k);
 }
 
-void world_pass(struct world *w, uint64_t ms)
+void front_kit_pass(struct front_kit *k, uint64_t ms)
 {
     clock_fake(clock_us() + ms * 1000, clock_wall_us());
     for (int i = 0; i < 10; i++)
-        loop_run_once(w->loop, 10);
+        loop_run_once(k->loop, 10);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit/proxy/world.h"
+#include "unit/proxy/kit.h"
 
 #include "back/back.h"
 #include "base/metric.h"
@@ -28,28 +28,28 @@
     "\"subresource\":\"status\",\"verbs\":[\"get\",\"create\"]},{\"subresource\":\"proxy\",\"verbs\":[\"get\"]},{"     \
     "\"subresource\":\"exec\",\"verbs\":[\"get\"]}]}]}]}"
 
-const char *world_document(void)
+const char *proxy_kit_document(void)
 {
     return DISCO_TEXT(JOBS_GROUP("\"list\","));
 }
 
 /* ---- what the cluster knows ---- */
 
-bool world_waiting(const struct world *w)
+bool proxy_kit_waiting(const struct proxy_kit *w)
 {
     return w->cluster->waiters.count > 0;
 }
 
-void world_refreshed(struct world *w)
+void proxy_kit_refreshed(struct proxy_kit *w)
 {
     if (w->cluster->waiters.count != 1)
         tap_bail("%zu wait, and these tests are for one", w->cluster->waiters.count);
     fake_cluster_refreshed(w->cluster);
 }
 
-void world_know(struct world *w)
+void proxy_kit_know(struct proxy_kit *w)
 {
-    static const char *const ids[WORLD_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
+    static const char *const ids[PROXY_KIT_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
     static const char all[] = JOBS_GROUP("\"list\",");
     struct disco *local = disco_of_items(PODS_GROUP, w->local_has_jobs ? all : "");
     struct disco *other = disco_of_items(PODS_GROUP, all), *lacking = disco_of_items(PODS_GROUP, "");
@@ -58,7 +58,7 @@ void world_know(struct world *w)
     struct schema_index *others = fake_cluster_schemas(w->peer_schemas, w->schemas_quota),
                         *before = fake_cluster_schemas(w->last_schemas, w->schemas_quota);
     struct served_gv jobs = {SLICE_LIT("batch"), SLICE_LIT("v1")};
-    struct served_peer peers[WORLD_PEERS];
+    struct served_peer peers[PROXY_KIT_PEERS];
     struct served_input in = {.peers_enabled = true,
                               .leases_synced = !w->unread_leases,
                               .local_id = "apiserver-a",
@@ -94,8 +94,8 @@ void world_know(struct world *w)
                                         .release = w->peer_release,
                                         .origin = w->peers[i].origin};
     in.documents[SERVED_APIS] =
-        fake_cluster_documents(w->document != NULL ? w->document : world_document(), w->document_is_long,
-                               w->has_protobuf ? WORLD_PROTOBUF : NULL, disco_apis(by_peers ? other : local));
+        fake_cluster_documents(w->document != NULL ? w->document : proxy_kit_document(), w->document_is_long,
+                               w->has_protobuf ? PROXY_KIT_PROTOBUF : NULL, disco_apis(by_peers ? other : local));
     in.documents[SERVED_CORE] = served_documents_ref(in.documents[SERVED_APIS]);
     if (!fake_cluster_know(w->cluster, &in))
         tap_bail("no memory");
@@ -113,7 +113,7 @@ void world_know(struct world *w)
 /* ---- the test's ends of connections ---- */
 
 /* With one of the test's own allocations gone this end is of no use, and must not keep anybody waiting. */
-static void lose(struct side *s)
+static void lose(struct played_end *s)
 {
     if (!s->w->short_of_memory)
         tap_bail("too much");
@@ -121,7 +121,7 @@ static void lose(struct side *s)
     s->failed = true;
 }
 
-static void take_all(struct side *s)
+static void take_all(struct played_end *s)
 {
     struct slice in;
 
@@ -137,7 +137,7 @@ static void take_all(struct side *s)
 
 static void on_side_event(struct stream *stream, enum stream_event ev, void *arg)
 {
-    struct side *s = arg;
+    struct played_end *s = arg;
 
     (void)stream;
     s->opened |= ev == STREAM_OPENED;
@@ -149,26 +149,26 @@ static void on_side_event(struct stream *stream, enum stream_event ev, void *arg
         hang_up(s, STREAM_CLOSE_NOW);
 }
 
-static struct side *begin_side(struct world *w, struct side *s)
+static struct played_end *begin_side(struct proxy_kit *w, struct played_end *s)
 {
-    *s = (struct side){.w = w};
-    buf_init(&s->got, WORLD_BYTES);
+    *s = (struct played_end){.w = w};
+    buf_init(&s->got, PROXY_KIT_BYTES);
     return s;
 }
 
-static void end_side(struct side *s)
+static void end_side(struct played_end *s)
 {
     hang_up(s, STREAM_CLOSE_NOW);
     buf_free(&s->got);
 }
 
-struct side *client(struct world *w)
+struct played_end *client(struct proxy_kit *w)
 {
-    struct side *s = begin_side(w, &w->clients[w->n_clients++]);
+    struct played_end *s = begin_side(w, &w->clients[w->n_clients++]);
     struct stream_opts o = {.fn = on_side_event, .arg = s, .tls = w->client_tls};
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)front_port(w->front))};
 
-    if (w->n_clients > WORLD_CONNS)
+    if (w->n_clients > PROXY_KIT_CONNS)
         tap_bail("too many clients");
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     s->s = stream_connect(w->loop, (const struct sockaddr *)&to, sizeof(to), &o);
@@ -182,11 +182,11 @@ struct side *client(struct world *w)
 
 static void on_accept(int fd, void *arg)
 {
-    struct server *server = arg;
-    struct side *s;
+    struct played_server *server = arg;
+    struct played_end *s;
     struct stream_opts o = {.fn = on_side_event, .tls = server->w->server_tls};
 
-    if (server->refuse || server->n_conns == WORLD_CONNS) {
+    if (server->refuse || server->n_conns == PROXY_KIT_CONNS) {
         close(fd);
         return;
     }
@@ -196,20 +196,20 @@ static void on_accept(int fd, void *arg)
     s->failed = s->s == NULL;
 }
 
-struct side *conn(struct server *s, size_t n)
+struct played_end *conn(struct played_server *s, size_t n)
 {
     if (!until(s->w, s->n_conns > n))
         tap_bail("no connection %zu", n);
     return &s->conns[n];
 }
 
-void say_bytes(struct side *s, struct slice bytes)
+void say_bytes(struct played_end *s, struct slice bytes)
 {
     if (s->s != NULL && !stream_write(s->s, bytes) && s->w->short_of_memory)
         lose(s);
 }
 
-void say(struct side *s, const char *text)
+void say(struct played_end *s, const char *text)
 {
     say_bytes(s, slice_str(text));
 }
@@ -225,7 +225,7 @@ static bool is_in_an_audit_id(struct slice g, const char *at)
     return (size_t)(at - line) >= sizeof(name) - 1 && strncasecmp(line, name, sizeof(name) - 1) == 0 && *at != '\r';
 }
 
-bool got(const struct side *s, const char *text)
+bool got(const struct played_end *s, const char *text)
 {
     struct slice g = buf_slice(&s->got);
     const char *at = g.n == 0 ? NULL : memmem(g.p, g.n, text, strlen(text));
@@ -235,7 +235,7 @@ bool got(const struct side *s, const char *text)
     return at != NULL;
 }
 
-bool has(struct side *s, const char *text)
+bool has(struct played_end *s, const char *text)
 {
     if (until(s->w, got(s, text)))
         return true;
@@ -243,24 +243,24 @@ bool has(struct side *s, const char *text)
     return false;
 }
 
-bool ended(struct side *s)
+bool ended(struct played_end *s)
 {
     return until(s->w, s->eof || s->failed || s->s == NULL);
 }
 
-void stop_reading(struct side *s)
+void stop_reading(struct played_end *s)
 {
     s->stopped = true;
     stream_pause(s->s, STREAM_PAUSE_BODY);
 }
 
-void go_on_reading(struct side *s)
+void go_on_reading(struct played_end *s)
 {
     s->stopped = false;
     stream_resume(s->s, STREAM_PAUSE_BODY);
 }
 
-void hang_up(struct side *s, enum stream_close_how how)
+void hang_up(struct played_end *s, enum stream_close_how how)
 {
     if (s->s != NULL)
         stream_close(s->s, how);
@@ -269,7 +269,7 @@ void hang_up(struct side *s, enum stream_close_how how)
 
 /* ---- the whole ---- */
 
-static void start_server(struct world *w, struct server *s, const char *name)
+static void start_server(struct proxy_kit *w, struct played_server *s, const char *name)
 {
     struct err err = {""};
     struct origin_opts o = {.name = name, .host = "127.0.0.1", .tls_cert = w->back_tls, .tls_no_cert = w->back_tls};
@@ -284,14 +284,14 @@ static void start_server(struct world *w, struct server *s, const char *name)
         tap_bail("no memory");
 }
 
-void world_init(struct world *w, size_t n_peers)
+void proxy_kit_init(struct proxy_kit *w, size_t n_peers)
 {
-    world_init_tls(w, n_peers, NULL, NULL);
+    proxy_kit_init_tls(w, n_peers, NULL, NULL);
 }
 
-void world_init_tls(struct world *w, size_t n_peers, struct tls_ctx *server, struct tls_ctx *back)
+void proxy_kit_init_tls(struct proxy_kit *w, size_t n_peers, struct tls_ctx *server, struct tls_ctx *back)
 {
-    static const char *const names[WORLD_PEERS] = {"peer-b", "peer-c", "peer-d"};
+    static const char *const names[PROXY_KIT_PEERS] = {"peer-b", "peer-c", "peer-d"};
 
     memset(w, 0, sizeof(*w));
     w->n_peers = n_peers;
@@ -307,13 +307,13 @@ void world_init_tls(struct world *w, size_t n_peers, struct tls_ctx *server, str
     w->opts = (struct proxy_opts){.local = w->local.origin, .discovery_authz_ttl_ms = 60000};
 }
 
-void world_start(struct world *w)
+void proxy_kit_start(struct proxy_kit *w)
 {
     struct err err = {""};
     const struct listen_address loopback = {"127.0.0.1", 0};
     struct front_opts o = {.listen = {.addresses = &loopback, .n_addresses = 1}, .on_request = proxy_on_request};
 
-    world_know(w);
+    proxy_kit_know(w);
     w->proxy = proxy_new(w->loop, w->back, w->cluster, w->metrics, &w->opts);
     o.arg = w->proxy;
     o.tls = w->front_tls;
@@ -322,7 +322,7 @@ void world_start(struct world *w)
         tap_bail("%s", err.text);
 }
 
-void world_reload(struct world *w, const struct proxy_opts *o)
+void proxy_kit_reload(struct proxy_kit *w, const struct proxy_opts *o)
 {
     struct proxy_config *c = proxy_config_new(o);
 
@@ -331,13 +331,13 @@ void world_reload(struct world *w, const struct proxy_opts *o)
     proxy_update(w->proxy, c);
 }
 
-void world_open(struct world *w, size_t n_peers)
+void proxy_kit_open(struct proxy_kit *w, size_t n_peers)
 {
-    world_init(w, n_peers);
-    world_start(w);
+    proxy_kit_init(w, n_peers);
+    proxy_kit_start(w);
 }
 
-static void end_server(struct server *s)
+static void end_server(struct played_server *s)
 {
     listener_close(s->listener);
     for (size_t i = 0; i < s->n_conns; i++)
@@ -346,22 +346,22 @@ static void end_server(struct server *s)
     origin_unref(s->origin);
 }
 
-void world_close(struct world *w)
+void proxy_kit_close(struct proxy_kit *w)
 {
     struct tls_ctx *const contexts[] = {w->front_tls, w->client_tls, w->server_tls, w->back_tls};
 
     for (size_t i = 0; i < w->n_clients; i++)
         end_side(&w->clients[i]);
-    world_settle(w);
+    proxy_kit_settle(w);
     front_free(w->front);
     is_u64(proxy_long_running(w->proxy), 0, "no long-running request is left");
     proxy_free(w->proxy);
-    ok(!world_waiting(w), "nobody waits");
+    ok(!proxy_kit_waiting(w), "nobody waits");
     fake_cluster_forget(w->cluster);
     end_server(&w->local);
     for (size_t i = 0; i < w->n_peers; i++)
         end_server(&w->peers[i]);
-    world_settle(w);
+    proxy_kit_settle(w);
     back_free(w->back);
     for (size_t i = 0; i < ROWS(contexts); i++)
         if (contexts[i] != NULL)
@@ -371,7 +371,7 @@ void world_close(struct world *w)
     fake_cluster_free(w->cluster);
 }
 
-void world_settle(struct world *w)
+void proxy_kit_settle(struct proxy_kit *w)
 {
     for (unsigned i = 0; i < 10; i++)
         loop_run_once(w->loop, 1);
@@ -395,7 +395,7 @@ static void look(const struct metric_view *v, void *arg)
         l->value += v->value;
 }
 
-double world_metric(struct world *w, const char *name, const char *label_value)
+double proxy_kit_metric(struct proxy_kit *w, const char *name, const char *label_value)
 {
     struct lookup l = {name, label_value, 0};
 

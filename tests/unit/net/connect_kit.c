@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "unit/net/proxy_kit.h"
+#include "unit/net/connect_kit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -34,7 +34,7 @@ static void drop(struct stream **s, enum stream_close_how how)
     *s = NULL;
 }
 
-static void connect_target(struct proxy_kit *p)
+static void connect_target(struct connect_kit *p)
 {
     struct sockaddr_in in = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)p->target_port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -44,7 +44,7 @@ static void connect_target(struct proxy_kit *p)
     p->carrying = true;
 }
 
-static void answer(struct proxy_kit *p)
+static void answer(struct connect_kit *p)
 {
     size_t n = p->answer.n - p->answered;
 
@@ -63,12 +63,12 @@ static void answer(struct proxy_kit *p)
         drop(&p->client, STREAM_CLOSE_ABORT);
 }
 
-static bool is_asked(const struct proxy_kit *p)
+static bool is_asked(const struct connect_kit *p)
 {
     return buf_len(&p->request) > 4 && memcmp(buf_slice(&p->request).p + buf_len(&p->request) - 4, "\r\n\r\n", 4) == 0;
 }
 
-static void read_request(struct proxy_kit *p)
+static void read_request(struct connect_kit *p)
 {
     struct slice in;
 
@@ -87,7 +87,7 @@ static void end_other(struct stream *from, bool *ended, struct stream *to)
 
 static void on_client(struct stream *s, enum stream_event ev, void *arg)
 {
-    struct proxy_kit *p = arg;
+    struct connect_kit *p = arg;
 
     if (ev == STREAM_OPENED)
         snprintf(p->client_cn, sizeof(p->client_cn), "%.*s", (int)stream_tls_peer(s)->common_name.n,
@@ -109,7 +109,7 @@ static void on_client(struct stream *s, enum stream_event ev, void *arg)
 
 static void on_server(struct stream *s, enum stream_event ev, void *arg)
 {
-    struct proxy_kit *p = arg;
+    struct connect_kit *p = arg;
 
     (void)s;
     if (ev == STREAM_EOF)
@@ -129,18 +129,18 @@ static void on_server(struct stream *s, enum stream_event ev, void *arg)
 
 static void on_accept(int fd, void *arg)
 {
-    struct proxy_kit *p = arg;
+    struct connect_kit *p = arg;
     struct stream_opts o = {.fn = on_client, .arg = p, .tls = p->tls};
 
     p->accepted++;
-    proxy_kit_reset(p);
+    connect_kit_reset(p);
     p->client = stream_accept(p->l, fd, &o);
 }
 
 /* One piece per look, so that each comes by itself. */
 static void on_tick(void *arg)
 {
-    struct proxy_kit *p = arg;
+    struct connect_kit *p = arg;
 
     if (p->client != NULL && is_asked(p) && !p->carrying)
         answer(p);
@@ -158,11 +158,11 @@ static int unix_socket(const char *path)
     return fd;
 }
 
-void proxy_kit_open(struct proxy_kit *p, struct loop *l, const char *path, struct tls_ctx *tls)
+void connect_kit_open(struct connect_kit *p, struct loop *l, const char *path, struct tls_ctx *tls)
 {
     struct err err = {""};
 
-    *p = (struct proxy_kit){.l = l, .tls = tls, .answer = SLICE_LIT("HTTP/1.1 200 OK\r\n\r\n")};
+    *p = (struct connect_kit){.l = l, .tls = tls, .answer = SLICE_LIT("HTTP/1.1 200 OK\r\n\r\n")};
     buf_init(&p->request, 4096);
     p->listener = path == NULL ? listener_open(l, "127.0.0.1", 0, on_accept, p, &err)
                                : listener_adopt(l, unix_socket(path), on_accept, p, &err);
@@ -172,7 +172,7 @@ void proxy_kit_open(struct proxy_kit *p, struct loop *l, const char *path, struc
     loop_timer_set(p->tick, 1);
 }
 
-void proxy_kit_reset(struct proxy_kit *p)
+void connect_kit_reset(struct connect_kit *p)
 {
     drop(&p->client, STREAM_CLOSE_ABORT);
     drop(&p->server, STREAM_CLOSE_ABORT);
@@ -181,9 +181,9 @@ void proxy_kit_reset(struct proxy_kit *p)
     p->carrying = p->client_ended = p->server_ended = false;
 }
 
-void proxy_kit_close(struct proxy_kit *p)
+void connect_kit_close(struct connect_kit *p)
 {
-    proxy_kit_reset(p);
+    connect_kit_reset(p);
     listener_close(p->listener);
     loop_timer_free(p->tick);
     buf_free(&p->request);

@@ -3,8 +3,8 @@
  * A whole data plane in one loop: clients, front, proxy, back, and servers that say exactly what the test tells them
  * to. Plain text on loopback. What the proxy knows of the cluster is what the test says (sim/fake_cluster.h).
  */
-#ifndef MVPROXY_TESTS_UNIT_PROXY_WORLD_H
-#define MVPROXY_TESTS_UNIT_PROXY_WORLD_H
+#ifndef MVPROXY_TESTS_UNIT_PROXY_KIT_H
+#define MVPROXY_TESTS_UNIT_PROXY_KIT_H
 
 #include "base/buf.h"
 #include "lib/tap.h"
@@ -12,11 +12,11 @@
 #include "proxy/proxy.h"
 #include "sim/fake_cluster.h"
 
-enum { WORLD_PEERS = 3, WORLD_CONNS = 160, WORLD_BYTES = 32 << 20 };
+enum { PROXY_KIT_PEERS = 3, PROXY_KIT_CONNS = 160, PROXY_KIT_BYTES = 32 << 20 };
 
 /* An end of a connection that the test plays. */
-struct side {
-    struct world *w;
+struct played_end {
+    struct proxy_kit *w;
     struct stream *s; /* NULL once closed */
     struct buf got;   /* unless `count_only` */
     uint64_t n_got;
@@ -24,27 +24,27 @@ struct side {
     bool count_only, stopped; /* stopped: reads nothing */
 };
 
-struct server {
-    struct world *w;
+struct played_server {
+    struct proxy_kit *w;
     struct listener *listener;
     struct origin *origin;
     unsigned port;
-    struct side conns[WORLD_CONNS];
+    struct played_end conns[PROXY_KIT_CONNS];
     size_t n_conns;
     bool refuse; /* what connects is cut off at once */
 };
 
-struct world {
+struct proxy_kit {
     struct loop *loop;
     struct metrics *metrics;
     struct back *back;
     struct front *front;
     struct proxy *proxy;
     struct cluster *cluster;                /* what it says, and was told */
-    struct proxy_opts opts;                 /* may be changed before world_start() */
-    struct tls_ctx *front_tls, *client_tls; /* NULL: plain text; may be set before world_start(), ours then */
-    struct tls_ctx *server_tls, *back_tls;  /* of world_init_tls() */
-    struct server local, peers[WORLD_PEERS];
+    struct proxy_opts opts;                 /* may be changed before proxy_kit_start() */
+    struct tls_ctx *front_tls, *client_tls; /* NULL: plain text; may be set before proxy_kit_start(), ours then */
+    struct tls_ctx *server_tls, *back_tls;  /* of proxy_kit_init_tls() */
+    struct played_server local, peers[PROXY_KIT_PEERS];
     size_t n_peers;
     bool forbidden;            /* the local server does not let us read its discovery */
     bool local_has_jobs;       /* the local server serves batch/v1 jobs, too */
@@ -57,7 +57,7 @@ struct world {
     bool jobs_aggregated;      /* an aggregated API, to be precise */
     bool unread_leases;        /* it is not known who there is */
     bool short_of_memory;      /* the test's own parts may fail, too */
-    const char *document;      /* the merged one; NULL: world_document() */
+    const char *document;      /* the merged one; NULL: proxy_kit_document() */
     bool document_is_long;     /* when it is laid out */
     const char *local_schemas, *peer_schemas; /* what /openapi/v3 said; NULL: not known */
     const char *last_schemas;                 /* each peer's, of an earlier process; NULL: none */
@@ -68,33 +68,33 @@ struct world {
     const char *peer_host;                    /* of each peer; NULL: its ID */
     uint64_t local_release, peer_release;     /* of Kubernetes, each peer's; 0: not known */
     bool has_protobuf;                        /* the merged documents are there in protobuf form */
-    struct side clients[WORLD_CONNS];
+    struct played_end clients[PROXY_KIT_CONNS];
     size_t n_clients;
 };
 
 #define JOBS "/apis/batch/v1/namespaces/d/jobs"
 #define PODS "/api/v1/namespaces/d/pods"
 /* Of the merged documents; the local server's own is "L". */
-#define WORLD_ETAG FAKE_CLUSTER_ETAG
-#define WORLD_PROTOBUF "(merged, in protobuf)"
-const char *world_document(void);
+#define PROXY_KIT_ETAG FAKE_CLUSTER_ETAG
+#define PROXY_KIT_PROTOBUF "(merged, in protobuf)"
+const char *proxy_kit_document(void);
 
-void world_init(struct world *w, size_t n_peers);
+void proxy_kit_init(struct proxy_kit *w, size_t n_peers);
 /* The same with servers that speak TLS, and what we dial them with; both are ours then. */
-void world_init_tls(struct world *w, size_t n_peers, struct tls_ctx *server, struct tls_ctx *back);
-void world_start(struct world *w);
+void proxy_kit_init_tls(struct proxy_kit *w, size_t n_peers, struct tls_ctx *server, struct tls_ctx *back);
+void proxy_kit_start(struct proxy_kit *w);
 /* init and start */
-void world_open(struct world *w, size_t n_peers);
+void proxy_kit_open(struct proxy_kit *w, size_t n_peers);
 /* Other options from now on. */
-void world_reload(struct world *w, const struct proxy_opts *o);
+void proxy_kit_reload(struct proxy_kit *w, const struct proxy_opts *o);
 /* Frees all and checks that nothing is left under way. */
-void world_close(struct world *w);
+void proxy_kit_close(struct proxy_kit *w);
 /* What the cluster knows, made anew out of w (after a change of local_has_jobs, say). */
-void world_know(struct world *w);
+void proxy_kit_know(struct proxy_kit *w);
 /* The refresh that a request waits for ends. */
-void world_refreshed(struct world *w);
-bool world_waiting(const struct world *w);
-double world_metric(struct world *w, const char *name, const char *label_value);
+void proxy_kit_refreshed(struct proxy_kit *w);
+bool proxy_kit_waiting(const struct proxy_kit *w);
+double proxy_kit_metric(struct proxy_kit *w, const char *name, const char *label_value);
 
 /* Runs the loop until the condition holds or ten seconds have passed (false). */
 #define until(w, cond)                                                                                                 \
@@ -103,18 +103,18 @@ double world_metric(struct world *w, const char *name, const char *label_value);
             loop_run_once((w)->loop, 5);                                                                               \
         (cond);                                                                                                        \
     })
-void world_settle(struct world *w);
+void proxy_kit_settle(struct proxy_kit *w);
 
-struct side *client(struct world *w);
+struct played_end *client(struct proxy_kit *w);
 /* The server's nth connection, from 0. */
-struct side *conn(struct server *s, size_t n);
-void say(struct side *s, const char *text);
-void say_bytes(struct side *s, struct slice bytes);
-bool has(struct side *s, const char *text);
-bool got(const struct side *s, const char *text); /* without waiting */
-bool ended(struct side *s);                       /* waits for EOF or failure */
-void stop_reading(struct side *s);
-void go_on_reading(struct side *s);
-void hang_up(struct side *s, enum stream_close_how how);
+struct played_end *conn(struct played_server *s, size_t n);
+void say(struct played_end *s, const char *text);
+void say_bytes(struct played_end *s, struct slice bytes);
+bool has(struct played_end *s, const char *text);
+bool got(const struct played_end *s, const char *text); /* without waiting */
+bool ended(struct played_end *s);                       /* waits for EOF or failure */
+void stop_reading(struct played_end *s);
+void go_on_reading(struct played_end *s);
+void hang_up(struct played_end *s, enum stream_close_how how);
 
 #endif

@@ -3,14 +3,14 @@
  * A CONNECT proxy inside the test's own loop that does as it is told: answers anything, in pieces of any size, then
  * carries, closes, resets or says nothing.
  */
-#ifndef MVPROXY_TESTS_UNIT_NET_PROXY_KIT_H
-#define MVPROXY_TESTS_UNIT_NET_PROXY_KIT_H
+#ifndef MVPROXY_TESTS_UNIT_NET_CONNECT_KIT_H
+#define MVPROXY_TESTS_UNIT_NET_CONNECT_KIT_H
 
 #include "unit/net/fixture.h"
 
 enum proxy_then { PROXY_CARRIES, PROXY_CLOSES, PROXY_RESETS, PROXY_STAYS };
 
-struct proxy_kit {
+struct connect_kit {
     struct loop *l;
     struct listener *listener;
     struct loop_timer *tick;
@@ -29,9 +29,9 @@ struct proxy_kit {
 };
 
 /* `path` NULL: on loopback. Answers 200 and carries until told otherwise. */
-void proxy_kit_open(struct proxy_kit *p, struct loop *l, const char *path, struct tls_ctx *tls);
+void connect_kit_open(struct connect_kit *p, struct loop *l, const char *path, struct tls_ctx *tls);
 /* Forgets the connection, if there is one. */
-void proxy_kit_reset(struct proxy_kit *p);
-void proxy_kit_close(struct proxy_kit *p);
+void connect_kit_reset(struct connect_kit *p);
+void connect_kit_close(struct connect_kit *p);
 
 #endif
