@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/quota.h"
+#include "lib/metric_sum.h"
 #include "net/listener.h"
 
 /* ---- server ---- */
@@ -175,22 +176,6 @@ bool conn_closed(struct server_conn *c)
     return run_until(c->kit->loop, c->eof || c->failed);
 }
 
-struct wanted {
-    const char *name, *label;
-    double value;
-};
-
-static void look(const struct metric_view *v, void *arg)
-{
-    struct wanted *w = arg;
-    bool match = strcmp(v->name, w->name) == 0 && w->label == NULL;
-
-    for (size_t i = 0; !match && i < v->n_labels; i++)
-        match = strcmp(v->name, w->name) == 0 && slice_eq(v->label_values[i], slice_str(w->label));
-    if (match)
-        w->value += v->value;
-}
-
 void back_kit_fetched(void *arg, const struct fetch_result *r)
 {
     struct back_kit_fetched *f = arg;
@@ -203,10 +188,7 @@ void back_kit_fetched(void *arg, const struct fetch_result *r)
 
 double back_kit_metric(struct back_kit *k, const char *name, const char *label)
 {
-    struct wanted w = {name, label, 0};
-
-    metrics_walk(k->metrics, look, &w);
-    return w.value;
+    return metric_sum(k->metrics, name, label);
 }
 
 /* ---- calls ---- */

@@ -49,36 +49,13 @@ bool h2_kit_has(struct buf *b, const char *text)
 
 /* ---- the proxy's part ---- */
 
-static struct http_head *try_head(struct exchange *x, unsigned status, const char *name, const char *value)
-{
-    struct arena *a = exchange_arena(x);
-    struct http_head *h = arena_zalloc(a, sizeof(*h));
-
-    if (h == NULL || !http_head_init(h, a, 4))
-        return NULL;
-    h->status = status;
-    if (name != NULL && !http_head_add(h, a, slice_str(name), slice_str(value)))
-        return NULL;
-    return h;
-}
-
 struct http_head *h2_kit_head(struct held *h, unsigned status, const char *name, const char *value)
 {
-    struct http_head *head = try_head(h->x, status, name, value);
+    struct http_head *head = front_kit_head(h->x, status, name, value);
 
     if (head == NULL)
         tap_bail("out of memory");
     return head;
-}
-
-static void reply(struct exchange *x, unsigned status, const char *body)
-{
-    struct http_head *h = try_head(x, status, "Content-Type", "text/plain");
-
-    if (h == NULL)
-        exchange_abort(x, "out of memory");
-    else
-        exchange_reply(x, h, slice_str(body));
 }
 
 void h2_kit_reply(struct held *h, unsigned status, const char *body)
@@ -86,7 +63,7 @@ void h2_kit_reply(struct held *h, unsigned status, const char *body)
     struct exchange *x = h->x;
 
     h->x = NULL;
-    reply(x, status, body);
+    front_kit_reply(x, status, body);
 }
 
 uint64_t h2_kit_pump(struct held *h, uint64_t given, uint64_t total)
@@ -159,13 +136,13 @@ static void on_request(struct exchange *x, void *arg)
         exchange_send_away(x);
     if (slice_eq(exchange_request(x)->target, SLICE_LIT("/sync")) ||
         slice_eq(exchange_request(x)->target, SLICE_LIT("/away"))) {
-        reply(x, 200, "sync");
+        front_kit_reply(x, 200, "sync");
         return;
     }
     if (k->of_peer)
         exchange_of_peer(x);
     if (k->for_clients && !exchange_for_client(x, http_head_value(exchange_request(x), HTTP_X_FORWARDED_FOR))) {
-        reply(x, 429, "");
+        front_kit_reply(x, 429, "");
         return;
     }
     if (k->n_held >= KIT_EXCHANGES)
@@ -538,9 +515,7 @@ void h2_kit_settle(struct front_h2_kit *k)
 
 void h2_kit_later(struct front_h2_kit *k, uint64_t ms)
 {
-    clock_fake(clock_us() + ms * 1000, clock_wall_us());
-    for (int i = 0; i < 10; i++)
-        loop_run_once(k->front.loop, 10);
+    front_kit_pass(&k->front, ms);
 }
 
 /* ---- life ---- */

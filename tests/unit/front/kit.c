@@ -16,7 +16,7 @@ enum { SINK_BYTES = 1 << 20, CLIENT_BYTES = 64 << 20 };
 
 /* ---- the proxy's part ---- */
 
-static struct http_head *make_head(struct exchange *x, unsigned status, const char *name, const char *value)
+struct http_head *front_kit_head(struct exchange *x, unsigned status, const char *name, const char *value)
 {
     struct arena *a = exchange_arena(x);
     struct http_head *h = arena_zalloc(a, sizeof(*h));
@@ -33,16 +33,16 @@ static struct http_head *make_head(struct exchange *x, unsigned status, const ch
 
 struct http_head *head_of(struct front_kit *k, unsigned status, const char *name, const char *value)
 {
-    struct http_head *h = make_head(k->x, status, name, value);
+    struct http_head *h = front_kit_head(k->x, status, name, value);
 
     if (h == NULL)
         tap_bail("out of memory");
     return h;
 }
 
-static void reply(struct exchange *x, unsigned status, const char *body)
+void front_kit_reply(struct exchange *x, unsigned status, const char *body)
 {
-    struct http_head *h = make_head(x, status, "Content-Type", "text/plain");
+    struct http_head *h = front_kit_head(x, status, "Content-Type", "text/plain");
 
     if (h == NULL)
         exchange_abort(x, "out of memory");
@@ -55,7 +55,7 @@ void respond_whole(struct front_kit *k, unsigned status, const char *body)
     struct exchange *x = k->x;
 
     k->x = NULL;
-    reply(x, status, body);
+    front_kit_reply(x, status, body);
 }
 
 static void on_body(void *arg, struct slice data)
@@ -110,7 +110,7 @@ static void on_request(struct exchange *x, void *arg)
     if (slice_eq(target, SLICE_LIT("/away")))
         exchange_send_away(x);
     if (slice_eq(target, SLICE_LIT("/sync")) || slice_eq(target, SLICE_LIT("/away"))) {
-        reply(x, 200, "sync");
+        front_kit_reply(x, 200, "sync");
         return;
     }
     k->x = x;

@@ -91,7 +91,11 @@ const char *client_take(struct front_client *c);
 const char *client_take_undated(struct front_client *c);
 void client_close(struct front_client *c, enum stream_close_how how);
 
-/* The proxy's part: a head with status and optionally one field more. */
+/* The proxy's part, of any exchange: a head with status and optionally one field (NULL when out of memory), a whole
+ * answer (or its end, then). */
+struct http_head *front_kit_head(struct exchange *x, unsigned status, const char *name, const char *value);
+void front_kit_reply(struct exchange *x, unsigned status, const char *body);
+/* Of k->x, which must be there. */
 struct http_head *head_of(struct front_kit *k, unsigned status, const char *name, const char *value);
 void respond_whole(struct front_kit *k, unsigned status, const char *body);
 /* A piece of the body, after exchange_respond(); the end of it. */

@@ -7,6 +7,7 @@
 #include "kube/disco.h"
 #include "kube/schema_index.h"
 #include "lib/disco_text.h"
+#include "lib/metric_sum.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "net/tls_ctx.h"
@@ -377,28 +378,7 @@ void proxy_kit_settle(struct proxy_kit *w)
         loop_run_once(w->loop, 1);
 }
 
-struct lookup {
-    const char *name, *label;
-    double value;
-};
-
-static void look(const struct metric_view *v, void *arg)
-{
-    struct lookup *l = arg;
-    bool found = l->label == NULL;
-
-    if (strcmp(v->name, l->name) != 0)
-        return;
-    for (size_t i = 0; i < v->n_labels; i++)
-        found = found || slice_eq(v->label_values[i], slice_str(l->label));
-    if (found)
-        l->value += v->value;
-}
-
 double proxy_kit_metric(struct proxy_kit *w, const char *name, const char *label_value)
 {
-    struct lookup l = {name, label_value, 0};
-
-    metrics_walk(w->metrics, look, &l);
-    return l.value;
+    return metric_sum(w->metrics, name, label_value);
 }
