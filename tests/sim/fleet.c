@@ -12,8 +12,8 @@
 #include "lib/tap.h"
 #include "proxy/explain.h"
 #include "proxy/proxy.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_front.h"
-#include "sim/world.h"
 
 enum { ASK_TIMEOUT_MS = 90000, MAX_WRITES = 4096, WITHDRAWN_MS = 5000 };
 
@@ -165,12 +165,12 @@ static void init_node(struct fleet *f, unsigned i)
     kube_sim(n->server)->fault = SIM_REFUSE;
     n->back = back_new(f->loop, NULL);
     sim_back_join(n->back, f->net);
-    n->local = world_origin(n->back, "local", host);
+    n->local = cluster_kit_origin(n->back, "local", host);
     n->front.arg = n;
     sim_front_open(&n->front, f->net, f->loop, n->front_address);
     n->front.server->fault = SIM_REFUSE;
-    f->fronts[i] = world_origin(f->net, n->hostname, n->front_host);
-    n->opts = world_opts(n->hostname, n->local);
+    f->fronts[i] = cluster_kit_origin(f->net, n->hostname, n->front_host);
+    n->opts = cluster_kit_opts(n->hostname, n->local);
     n->opts.identity = IDENTITY_AUTO;
     n->opts.advertise = n->front_address;
     n->opts.annotate = true;
@@ -205,7 +205,7 @@ void fleet_use_etcd(struct fleet *f, bool annotations)
         (void)snprintf(address, sizeof(address), "10.0.2.%u:6443", m + 1);
         f->members[m] = sim_etcd_member(f->etcd, f->net, address);
         for (unsigned i = 0; i < f->n; i++)
-            f->nodes[i].etcd[m] = world_origin(f->nodes[i].back, "etcd", host);
+            f->nodes[i].etcd[m] = cluster_kit_origin(f->nodes[i].back, "etcd", host);
     }
     for (unsigned i = 0; i < f->n; i++) {
         struct cluster_opts *o = &f->nodes[i].opts;

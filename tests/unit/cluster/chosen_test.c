@@ -12,20 +12,20 @@
 #include "kube/server_id.h"
 #include "lib/listen.h"
 #include "lib/tap.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_etcd.h"
-#include "sim/world.h"
 
 #define ID(letter) "apiserver-" letter letter "aaaaaaaaaaaaaaaaaaaaaaaa"
 
 /* ---- causes ---- */
 
-static double looks(struct world *w, const char *trigger)
+static double looks(struct cluster_kit *w, const char *trigger)
 {
     static const char *const results[] = {"changed", "unchanged", "failed"};
     double n = 0;
 
     for (size_t i = 0; i < ROWS(results); i++)
-        n += world_metric(w, "mvproxy_discovery_refreshes_total", "local", trigger, results[i], NULL);
+        n += cluster_kit_metric(w, "mvproxy_discovery_refreshes_total", "local", trigger, results[i], NULL);
     return n;
 }
 
@@ -33,11 +33,11 @@ static double looks(struct world *w, const char *trigger)
 static void next_cause(bool both)
 {
     double miss, operators, starts;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, 5000);
     kube_sim(w.local)->delay_ms = 50;
     cluster_local_etag_seen(w.cluster, SLICE_LIT("\"another\""));
@@ -52,12 +52,12 @@ static void next_cause(bool both)
     is_double(looks(&w, "miss") - miss, !both, "a look for a miss: %d", !both);
     is_double(looks(&w, "operator") - operators, both, "a look for who asked for it: %d", both);
     is_double(looks(&w, "start") - starts, 0, "none for a start");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- names ---- */
 
-static void put_lease(struct world *w, const char *id, const char *hostname, const char *address)
+static void put_lease(struct cluster_kit *w, const char *id, const char *hostname, const char *address)
 {
     char holder[80];
 
@@ -75,12 +75,12 @@ static void twins(void)
 {
     struct cluster_drained d;
     struct err err = {.text = ""};
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     put_lease(&w, ID("b"), "twin", "10.0.0.2:6443");
     put_lease(&w, ID("c"), "twin", "10.0.0.3:6443");
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 3000);
     is_null(cluster_refresh_server(w.cluster, "twin", &err), "two of one name");
     ok(strstr(err.text, "2 servers are named \"twin\"") != NULL, "why: %s", err.text);
@@ -92,7 +92,7 @@ static void twins(void)
        "but only one that may be undrained: %s", err.text);
     is_str(cluster_refresh_server(w.cluster, ID("c"), &err), ID("c"), "by its ID");
     is_str(cluster_refresh_server(w.cluster, "cp-a", &err), served_local_id(cluster_served(w.cluster)), "the own one");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- addresses ---- */
@@ -104,7 +104,7 @@ static bool nobody(const struct sockaddr *addr, void *arg)
     return false;
 }
 
-static bool reads(struct world *w, const char *host)
+static bool reads(struct cluster_kit *w, const char *host)
 {
     const struct served *v = cluster_served(w->cluster);
 
@@ -119,23 +119,23 @@ static void literal(bool rule)
 {
     static const struct cluster_static_peer fixed[] = {
         {"cp-b", "10.0.0.2", 6443}, {"cp-c", "fd00::3", 6443}, {"cp-e", "cp-e.example", 6443}};
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    (void)world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    (void)world_peer(&w, "cp-c", "[fd00::3]:6443", WORLD_BATCH);
-    (void)world_peer(&w, "cp-d", "10.0.0.4:6443", WORLD_BATCH);
-    (void)world_peer(&w, "cp-e", "cp-e.example:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    (void)cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    (void)cluster_kit_peer(&w, "cp-c", "[fd00::3]:6443", KIT_BATCH);
+    (void)cluster_kit_peer(&w, "cp-d", "10.0.0.4:6443", KIT_BATCH);
+    (void)cluster_kit_peer(&w, "cp-e", "cp-e.example:6443", KIT_BATCH);
     w.opts.static_peers = fixed;
     w.opts.n_static_peers = ROWS(fixed);
     w.opts.peer_allowed = rule ? nobody : NULL;
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 5000);
     ok(reads(&w, "cp-b"), "rule %d: an address of IPv4 in the configuration", rule);
     ok(reads(&w, "cp-c"), "rule %d: one of IPv6", rule);
     ok(reads(&w, "cp-e") == !rule, "rule %d: a name there", rule);
     ok(reads(&w, "cp-d") == !rule, "rule %d: one in a Lease", rule);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Where nothing else is known, a record counts though it is old. */
@@ -147,10 +147,10 @@ static void only_address(bool annotated)
     struct kube_server *b;
     struct sim_etcd *etcd;
     struct origin *origin;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     if (!annotated) {
         kube_stop(b, true);
         kube_set_unadvertised(b);
@@ -169,20 +169,21 @@ static void only_address(bool annotated)
     w.opts.etcd_servers = &origin;
     w.opts.n_etcd_servers = 1;
     w.opts.etcd_prefix = "/registry";
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 10000);
-    is_str(origin_address(world_peer_of(&w, b)->origin), "10.0.0.21:6443", "annotated %d: by its record", annotated);
+    is_str(origin_address(cluster_kit_peer_of(&w, b)->origin), "10.0.0.21:6443", "annotated %d: by its record",
+           annotated);
     member->fault = SIM_REFUSE;
     sim_server_break(member);
     sim_run_ms(w.loop, 100000);
-    is_str(world_peer_of(&w, b)->origin == NULL ? "nowhere" : origin_address(world_peer_of(&w, b)->origin),
+    is_str(cluster_kit_peer_of(&w, b)->origin == NULL ? "nowhere" : origin_address(cluster_kit_peer_of(&w, b)->origin),
            annotated ? "10.0.0.2:6443" : "10.0.0.21:6443", "annotated %d: without etcd for long", annotated);
     origin_unref(origin);
     cluster_free(w.cluster);
     w.cluster = NULL;
     sim_run_ms(w.loop, 0);
     sim_etcd_free(etcd);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- words ---- */
@@ -191,36 +192,37 @@ static void only_address(bool annotated)
 static void left_out(void)
 {
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.changes = changes_new();
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH ";Odd_Group/v1:things");
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH ";Odd_Group/v1:things");
     listen_to_log();
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 3000);
     is_u64(heard("Left out of a peer's discovery what no API server can have"), 1, "an odd group: said");
     is_str(changes_at(w.opts.changes, true, 0)->subject, "cp-b", "listed");
     is_str(changes_at(w.opts.changes, true, 0)->text,
            "1 names in its discovery that no API server can have: Odd_Group///", "with the first of them");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && !world_peer_serves(&w, b, "Odd_Group", "v1", "things"),
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs") &&
+           !cluster_kit_peer_serves(&w, b, "Odd_Group", "v1", "things"),
        "the others are known");
     sim_run_ms(w.loop, 200000);
     is_u64(heard("Left out of a peer's discovery what no API server can have"), 1, "once");
-    kube_set_apis(b, WORLD_BATCH ";Odd_Group/v1:things;Odd_Group_Too/v1:things");
+    kube_set_apis(b, KIT_BATCH ";Odd_Group/v1:things;Odd_Group_Too/v1:things");
     cluster_refresh(w.cluster);
     sim_run_ms(w.loop, 3000);
     is_u64(heard("Left out of a peer's discovery what no API server can have"), 2, "another one: said");
-    kube_set_apis(b, WORLD_BATCH);
+    kube_set_apis(b, KIT_BATCH);
     cluster_refresh(w.cluster);
     sim_run_ms(w.loop, 3000);
     is_u64(heard("Left out of a peer's discovery what no API server can have"), 2, "none any more: not said");
-    kube_set_apis(b, WORLD_BATCH ";Odd_Group/v1:things");
+    kube_set_apis(b, KIT_BATCH ";Odd_Group/v1:things");
     cluster_refresh(w.cluster);
     sim_run_ms(w.loop, 3000);
     is_u64(heard("Left out of a peer's discovery what no API server can have"), 3, "again: said");
     listen_no_more();
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(w.opts.changes);
 }
 
@@ -240,12 +242,12 @@ static void changes_of_apis(void)
     };
     char want[200];
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     w.opts.changes = changes_new();
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 5000);
     for (size_t i = 0; i < ROWS(rows); i++) {
         kube_set_apis(b, rows[i].apis);
@@ -258,7 +260,7 @@ static void changes_of_apis(void)
     cluster_free(w.cluster);
     w.cluster = NULL;
     changes_free(w.opts.changes);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* A reload changes how often servers are read. */
@@ -266,11 +268,11 @@ static void intervals(void)
 {
     uint64_t local, peer;
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 5000);
     for (unsigned i = 0; i < 2; i++) {
         w.opts.refresh_interval_ms = i == 0 ? 2000 : 30000;
@@ -284,7 +286,7 @@ static void intervals(void)
         ok(i == 0 ? local > 80 : local < 20, "the local server is asked %llu times", (unsigned long long)local);
         ok(i == 0 ? peer > 80 : peer < 20, "a peer %llu times", (unsigned long long)peer);
     }
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* All brackets outside of texts are closed, and nothing follows. */
@@ -308,15 +310,15 @@ static bool is_whole(struct slice json)
 
 static void described(bool peers)
 {
-    struct world w;
+    struct cluster_kit w;
     struct buf out;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.peers_enabled = peers;
     kube_put_crd(w.store, "things.x.io", "x.io", "v1");
-    (void)world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    (void)cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     buf_init(&out, 1 << 20);
-    world_start(&w);
+    cluster_kit_start(&w);
     for (unsigned i = 0; i < 2; i++) {
         buf_reset(&out);
         cluster_describe(w.cluster, &out);
@@ -326,7 +328,7 @@ static void described(bool peers)
     buf_append_char(&out, '\0');
     ok((strstr(buf_slice(&out).p, "\"groupVersions\":[") != NULL) == peers, "with what comes from no peer: %d", peers);
     buf_free(&out);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- versions ---- */
@@ -354,28 +356,28 @@ static void another_major(void)
     for (size_t i = 0; i < ROWS(bodies); i++) {
         struct arena *a = arena_new(1 << 20);
         struct lease l;
-        struct world w;
+        struct cluster_kit w;
 
-        world_init(&w, WORLD_BASE);
-        world_without_lease(&w, 24);
+        cluster_kit_init(&w, KIT_BASE);
+        cluster_kit_without_lease(&w, 24);
         w.opts.identity = IDENTITY_AUTO;
         w.opts.advertise = "10.0.0.1:16443";
         version.serve = kube_sim(w.local)->serve;
         version.body = bodies[i];
         version.status = 200;
         kube_sim(w.local)->serve = answer_version;
-        world_start(&w);
+        cluster_kit_start(&w);
         sim_run_ms(w.loop, 60000);
         ok(!kube_get_lease(w.store, kube_id(w.local), a, &l), "nothing is published: %s", bodies[i]);
         version.body = NULL;
         sim_run_ms(w.loop, 120000);
         ok(kube_get_lease(w.store, kube_id(w.local), a, &l), "until it says what it is");
         arena_free(a);
-        world_end(&w);
+        cluster_kit_end(&w);
     }
 }
 
-static void is_version(struct world *w, const char *want, const char *what)
+static void is_version(struct cluster_kit *w, const char *want, const char *what)
 {
     struct cluster_view v;
 
@@ -396,15 +398,15 @@ static void no_version(void)
                 {200, "nonsense"},
                 {200, "{\"major\":\"1\",\"minor\":\"40\"}"},
                 {404, ""}};
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.pulse = true;
     version.serve = kube_sim(w.local)->serve;
     version.body = "";
     version.status = 403;
     kube_sim(w.local)->serve = answer_version;
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 3000);
     is_version(&w, "", "refused from the start");
     version.body = "{\"major\":\"1\",\"minor\":\"33\",\"gitVersion\":\"v1.33.1\"}";
@@ -417,7 +419,7 @@ static void no_version(void)
         sim_run_ms(w.loop, 3000);
         is_version(&w, "v1.33.1", "it stays what it was");
     }
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 #include "cluster/work.h"
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum {
     SERVERS = 100,
@@ -511,15 +511,15 @@ static void each_allocation(void)
 static void readers(void)
 {
     struct cluster_view v;
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     kube_set_schemas(w.local, "A");
     kube_set_schemas(b, "B");
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, 100);
     lookups = 0;
     ok(cluster_view_take(w.cluster, &v), "the view");
@@ -528,21 +528,21 @@ static void readers(void)
     is_u64(v.uneven.n_skewed, 1, "apps differs");
     cluster_view_free(&v);
     is_u64(lookups, 0, "without a look");
-    is_double(world_metric(&w, "mvproxy_skewed_group_versions", NULL), 1, "the metric says the same");
-    is_double(world_metric(&w, "mvproxy_uneven_group_versions", NULL), 1, "and so does that of batch");
+    is_double(cluster_kit_metric(&w, "mvproxy_skewed_group_versions", NULL), 1, "the metric says the same");
+    is_double(cluster_kit_metric(&w, "mvproxy_uneven_group_versions", NULL), 1, "and so does that of batch");
     ok(v.uneven_ms < 2000 && v.skewed_ms < 2000, "for %llu ms", (unsigned long long)v.uneven_ms);
     kube_set_schemas(b, "A");
     sim_run_ms(w.loop, 35000);
     ok(cluster_skewed_ms(w.cluster) == UINT64_MAX && cluster_uneven_ms(w.cluster) > 35000,
        "for as long as batch lacks, whatever schemas do");
     kube_set_schemas(b, "A");
-    kube_set_apis(b, WORLD_BASE);
+    kube_set_apis(b, KIT_BASE);
     sim_run_ms(w.loop, 35000);
     ok(cluster_view_take(w.cluster, &v) && v.uneven.uneven + v.uneven.n_skewed == 0, "until all is the same again");
-    is_double(world_metric(&w, "mvproxy_uneven_group_versions", NULL), 0, "the metric");
+    is_double(cluster_kit_metric(&w, "mvproxy_uneven_group_versions", NULL), 0, "the metric");
     ok(v.uneven_ms == UINT64_MAX, "and the age ends");
     cluster_view_free(&v);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/metric.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 #define BATCH "batch/v1:jobs,cronjobs"
 #define POLICY "policy/v1:poddisruptionbudgets"
@@ -27,11 +27,11 @@ enum {
 
 /* What a version of a server serves. */
 static const char *const apis[] = {
-    WORLD_BASE,
-    WORLD_BASE ";" BATCH,
-    WORLD_BASE ";" BATCH ";" POLICY,
+    KIT_BASE,
+    KIT_BASE ";" BATCH,
+    KIT_BASE ";" BATCH ";" POLICY,
     "apps/v1:deployments;batch/v2:jobs;batch/v1:jobs",
-    POLICY ";" WORLD_BASE,
+    POLICY ";" KIT_BASE,
 };
 static const char *const names[][3] = {
     {"apps", "v1", "deployments"}, {"apps", "v1", "replicasets"},
@@ -41,7 +41,7 @@ static const char *const names[][3] = {
 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *servers[SERVERS]; /* the first is the local one */
     bool away[SERVERS], old;              /* old: the local one publishes no Lease */
     uint64_t random;
@@ -295,7 +295,7 @@ static void lease_is_kept(struct story *s)
 
     ok(kube_get_lease(s->w.store, kube_id(s->w.local), a, &l) && l.renew_us > clock_wall_us() - RENEWAL_US,
        "seed %u: our Lease is renewed", s->seed);
-    is_double(world_metric(&s->w, "mvproxy_identity_lease_publishing", NULL), s->old, "seed %u: by whose it is",
+    is_double(cluster_kit_metric(&s->w, "mvproxy_identity_lease_publishing", NULL), s->old, "seed %u: by whose it is",
               s->seed);
     arena_free(a);
 }
@@ -305,19 +305,19 @@ int main(void)
     for (unsigned seed = 1; seed <= SEEDS; seed++) {
         struct story s = {.seed = seed, .random = seed};
 
-        world_init(&s.w, apis[any(&s, ROWS(apis))]);
+        cluster_kit_init(&s.w, apis[any(&s, ROWS(apis))]);
         sim_seed(seed);
         s.servers[0] = s.w.local;
-        s.servers[1] = world_peer(&s.w, "cp-b", "10.0.0.2:6443", apis[any(&s, ROWS(apis))]);
-        s.servers[2] = world_peer(&s.w, "cp-c", "10.0.0.3:6443", apis[any(&s, ROWS(apis))]);
+        s.servers[1] = cluster_kit_peer(&s.w, "cp-b", "10.0.0.2:6443", apis[any(&s, ROWS(apis))]);
+        s.servers[2] = cluster_kit_peer(&s.w, "cp-c", "10.0.0.3:6443", apis[any(&s, ROWS(apis))]);
         s.w.opts.identity = IDENTITY_AUTO;
-        world_start(&s.w);
+        cluster_kit_start(&s.w);
         for (unsigned i = 0; i < EVENTS; i++)
             happens(&s);
         all_is_well_again(&s);
         lease_is_kept(&s);
         is_as_new(&s);
-        world_end(&s.w);
+        cluster_kit_end(&s.w);
     }
     return tap_end();
 }

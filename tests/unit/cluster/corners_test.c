@@ -13,7 +13,7 @@
 #include "cluster/pulse.h"
 #include "lib/listen.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { LONG_NAME = 600, MOST_FIELDS = 64 };
 
@@ -59,23 +59,24 @@ static void no_own_id(void)
 {
     char hostname[400];
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
     memset(hostname, 'h', sizeof(hostname) - 1);
     hostname[sizeof(hostname) - 1] = '\0';
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     w.opts.hostname = hostname;
     listen_to_log();
-    world_start(&w);
+    cluster_kit_start(&w);
     is_u64(heard("The host name makes no server ID"), 1, "a host name that makes no ID: said");
     listen_no_more();
     sim_run_ms(w.loop, 3000);
     is_str(served_local_id(cluster_served(w.cluster)), "", "there is none");
     ok(cluster_is_own_name(w.cluster, hostname), "but a name");
-    ok(world_local_serves(&w, "apps", "v1", "deployments") && world_peer_serves(&w, b, "batch", "v1", "jobs"),
+    ok(cluster_kit_local_serves(&w, "apps", "v1", "deployments") &&
+           cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"),
        "and all else is known");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- own identity in requests ---- */
@@ -83,12 +84,12 @@ static void no_own_id(void)
 static void groups(void)
 {
     const char *names[MOST_FIELDS + 2] = {NULL};
-    struct world w;
+    struct cluster_kit w;
     uint64_t unmarked;
 
-    world_init(&w, WORLD_BASE);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     for (size_t i = 0; i + 1 < MOST_FIELDS; i++)
         names[i] = "some";
     w.opts.groups = names;
@@ -101,12 +102,12 @@ static void groups(void)
     sim_run_ms(w.loop, 2000);
     unmarked = kube_unmarked(w.local);
     is_u64(unmarked, 0, "all is asked as before");
-    world_end(&w);
+    cluster_kit_end(&w);
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.groups = names;
     listen_to_log();
-    world_start(&w);
+    cluster_kit_start(&w);
     is_u64(heard("Could not express the own user in request headers"), 1, "from the start: said");
     listen_no_more();
     sim_run_ms(w.loop, 1000);
@@ -114,13 +115,13 @@ static void groups(void)
     ok(cluster_update(w.cluster, &w.opts), "until a reload without");
     cluster_refresh(w.cluster);
     sim_run_ms(w.loop, 3000);
-    ok(world_local_serves(&w, "apps", "v1", "deployments"), "then all is read");
-    world_end(&w);
+    ok(cluster_kit_local_serves(&w, "apps", "v1", "deployments"), "then all is read");
+    cluster_kit_end(&w);
 }
 
 /* ---- objects ---- */
 
-static bool excluded(struct world *w, const char *group, const char *version)
+static bool excluded(struct cluster_kit *w, const char *group, const char *version)
 {
     return served_excluded(cluster_served(w->cluster), slice_str(group), slice_str(version));
 }
@@ -139,9 +140,9 @@ static void odd_definitions(void)
                                         ",\"spec\":\"o.io\""};
     char name[32], spec[LONG_NAME + 200], longest[LONG_NAME];
     uint64_t asked;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     for (size_t i = 0; i < ROWS(specs); i++) {
         (void)snprintf(name, sizeof(name), "o%zu.o.io", i);
         kube_put(w.store, KUBE_CRD, name, "", specs[i]);
@@ -157,11 +158,11 @@ static void odd_definitions(void)
     (void)snprintf(spec, sizeof(spec), ",\"spec\":{\"group\":\"%s\",\"versions\":[{\"name\":\"v2\"}]}", longest);
     kube_put(w.store, KUBE_CRD, "ns.l.io", "", spec);
     kube_put_crd(w.store, "goods.g.io", "g.io", "v1");
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     ok(excluded(&w, "g.io", "v1") && excluded(&w, "l.io", "v2") && excluded(&w, longest, "v2"),
        "what is a name is one");
-    is_double(world_metric(&w, "mvproxy_excluded_group_versions", NULL), 3, "and nothing else");
+    is_double(cluster_kit_metric(&w, "mvproxy_excluded_group_versions", NULL), 3, "and nothing else");
     sim_run_ms(w.loop, 10000);
     asked = kube_discovery_requests(w.local);
     kube_inject(
@@ -175,8 +176,8 @@ static void odd_definitions(void)
     kube_put_apiservice(w.store, "u.io", "v7", true);
     sim_run_ms(w.loop, 10);
     ok(excluded(&w, "u.io", "v7") && !excluded(&w, "u.io", "v8"), "an APIService has one version");
-    is_double(world_metric(&w, "mvproxy_excluded_group_versions", NULL), 6, "no other");
-    world_end(&w);
+    is_double(cluster_kit_metric(&w, "mvproxy_excluded_group_versions", NULL), 6, "no other");
+    cluster_kit_end(&w);
 }
 
 /* ---- peers ---- */
@@ -231,10 +232,10 @@ static void limits(void)
     struct peers_opts o = {.own_id = "own", .stale_after_ms = 40000, .forget_after_ms = 300000};
     struct lease own = lease_of("own"), other = lease_of("one-more");
     struct peers *p;
-    struct world w;
+    struct cluster_kit w;
     char id[32];
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     o.loop = w.loop;
     o.reach.back = w.back;
     p = peers_new(&o, &h, NULL);
@@ -256,7 +257,7 @@ static void limits(void)
     ok(peers_count(p) == LIMIT_PEERS && peers_ignored(p) == 2, "nor is what has expired one that there is no room for");
     peers_free(p);
     is_u64(removed, LIMIT_PEERS, "and all of them go");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Leases that somebody forged: renewed they are peers, silent they keep nobody out. */
@@ -264,11 +265,11 @@ static void forged_crowd(void)
 {
     char name[] = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe", holder[sizeof(name) + 2];
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     for (unsigned i = 0; i < LIMIT_PEERS + 4; i++) {
         struct kube_lease l = {.name = name, .hostname = "ghost", .holder = holder, .duration_s = 3600};
 
@@ -279,11 +280,11 @@ static void forged_crowd(void)
         kube_put_lease(w.store, &l);
     }
     sim_run_ms(w.loop, 1000);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     sim_run_ms(w.loop, 60000);
-    ok(world_peer_of(&w, b) != NULL && world_peer_serves(&w, b, "batch", "v1", "jobs"),
+    ok(cluster_kit_peer_of(&w, b) != NULL && cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"),
        "a server has a place when they lapse");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* What is so already is not said again. */
@@ -292,13 +293,13 @@ static void drained_twice(void)
     struct cluster_drained d;
     struct err err = {.text = ""};
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     w.opts.changes = changes_new();
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     for (unsigned i = 0; i < 3; i++) {
         listen_to_log();
         ok(cluster_drain_peer(w.cluster, "cp-b", i < 2, &d, &err), "drained: %d", i < 2);
@@ -307,12 +308,12 @@ static void drained_twice(void)
         listen_no_more();
         is_u64(changes_at(w.opts.changes, false, 0)->times, 1, "as one change");
         is_str(d.id, kube_id(b), "whom");
-        ok(world_peer_of(&w, b)->drained == (i < 2), "and it is so");
+        ok(cluster_kit_peer_of(&w, b)->drained == (i < 2), "and it is so");
     }
     cluster_free(w.cluster);
     w.cluster = NULL;
     changes_free(w.opts.changes);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- what is said of servers ---- */
@@ -322,11 +323,11 @@ static void denied_long_ago(void)
     const struct gvr gvr = {SLICE_LIT("batch"), SLICE_LIT("v1"), SLICE_LIT("jobs")},
                      other = {SLICE_LIT("batch"), SLICE_LIT("v1"), SLICE_LIT("cronjobs")};
     uint64_t ago_ms = 1;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.changes = changes_new();
-    world_start(&w);
+    cluster_kit_start(&w);
     ok(!cluster_disbelieved_lately(w.cluster, "cp-b", &gvr, &ago_ms), "not before");
     cluster_disbelieved(w.cluster, "cp-b", &gvr);
     ok(cluster_disbelieved_lately(w.cluster, "cp-b", &gvr, &ago_ms) && ago_ms == 0, "just now");
@@ -340,19 +341,19 @@ static void denied_long_ago(void)
     cluster_free(w.cluster);
     w.cluster = NULL;
     changes_free(w.opts.changes);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* What failover waits for while the server does not answer, and when it has begun. */
 static void not_yet(void)
 {
     char text[300];
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.pulse = w.opts.local_failover = true;
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     cluster_local_describe(w.cluster, text, sizeof(text));
     is_str(text, "not needed: the local API server answers", "it answers");
     kube_forbid(w.local, "/version", 500);
@@ -373,20 +374,20 @@ static void not_yet(void)
     is_str(text, "off", "and said so");
     cluster_etcd_state(w.cluster, text, sizeof(text));
     is_str(text, "not configured", "nor is there an etcd");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void read_at_last(void)
 {
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     kube_sim(b)->delay_ms = 3000;
     kube_forbid(w.local, "/apis/coordination.k8s.io/", 500);
     listen_to_log();
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 500);
     ok(!served_leases_listed(cluster_served(w.cluster)), "the Leases cannot be listed");
     kube_forbid(w.local, NULL, 0);
@@ -398,7 +399,7 @@ static void read_at_last(void)
     ok(served_peers_read(cluster_served(w.cluster)), "then it has");
     is_u64(heard("Discovery synced"), 1, "that all is known is said once");
     listen_no_more();
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void names(void)

@@ -17,7 +17,7 @@
 #include "kube/request_header.h"
 #include "lib/listen.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 #define PEM "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 #define MAP(users)                                                                                                     \
@@ -29,7 +29,7 @@
 /* ---- views ---- */
 
 /* What the view says of that server; texts live until the loop goes on. */
-static struct cluster_server server_of(struct world *w, const char *host)
+static struct cluster_server server_of(struct cluster_kit *w, const char *host)
 {
     struct cluster_server found = {.id = NULL};
     struct cluster_view v;
@@ -45,15 +45,15 @@ static struct cluster_server server_of(struct world *w, const char *host)
     return found;
 }
 
-static struct kube_server *pair(struct world *w)
+static struct kube_server *pair(struct cluster_kit *w)
 {
     struct kube_server *b;
 
-    world_init(w, WORLD_BASE);
+    cluster_kit_init(w, KIT_BASE);
     w->opts.pulse = true;
-    b = world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(w);
-    ok(world_ready(w, 5000), "ready");
+    b = cluster_kit_peer(w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(w);
+    ok(cluster_kit_ready(w, 5000), "ready");
     sim_run_ms(w->loop, 2000);
     return b;
 }
@@ -62,7 +62,7 @@ static void views(void)
 {
     struct cluster_server s;
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
     b = pair(&w);
     s = server_of(&w, "cp-a");
@@ -95,7 +95,7 @@ static void views(void)
     s = server_of(&w, "cp-b");
     ok(s.left && s.forgotten_in_ms > 290000 && s.forgotten_in_ms < 300000, "it has left: %llu",
        (unsigned long long)s.forgotten_in_ms);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* The error that is shown is the last one. */
@@ -104,7 +104,7 @@ static void errors(void)
     static const unsigned statuses[] = {500, 503, 429, 500};
     char text[16];
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
     b = pair(&w);
     ok(server_of(&w, "cp-b").error == NULL, "no error so far");
@@ -119,34 +119,34 @@ static void errors(void)
     kube_forbid(b, NULL, 0);
     sim_run_ms(w.loop, 15000);
     ok(!server_of(&w, "cp-b").failing && server_of(&w, "cp-b").error != NULL, "it is remembered");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- front proxies ---- */
 
-static void begin_front(struct world *w, const char *map)
+static void begin_front(struct cluster_kit *w, const char *map)
 {
-    world_init(w, WORLD_BASE);
+    cluster_kit_init(w, KIT_BASE);
     w->opts.front = (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM)};
     w->opts.changes = changes_new();
     kube_set_map(w->local, map);
     listen_to_log();
-    world_start(w);
+    cluster_kit_start(w);
     sim_run_ms(w->loop, 3000);
 }
 
-static void end_front(struct world *w)
+static void end_front(struct cluster_kit *w)
 {
     listen_no_more();
     cluster_free(w->cluster);
     w->cluster = NULL;
     changes_free(w->opts.changes);
-    world_end(w);
+    cluster_kit_end(w);
 }
 
 static void more_is_said_once(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     begin_front(&w, MAP_MORE);
     sim_run_ms(w.loop, 600000);
@@ -164,7 +164,7 @@ static void more_is_said_once(void)
 static void not_asked(void)
 {
     uint64_t asked;
-    struct world w;
+    struct cluster_kit w;
 
     begin_front(&w, MAP_SAME);
     w.opts.front.headers = NULL;
@@ -186,12 +186,12 @@ static void another_server(void)
     struct user_headers headers = *user_headers_default();
     struct origin *other;
     char reason[200];
-    struct world w;
+    struct cluster_kit w;
 
     begin_front(&w, MAP_SAME);
     headers.username = login;
     headers.n_username = 1;
-    other = world_origin(w.back, "other", "10.0.0.9");
+    other = cluster_kit_origin(w.back, "other", "10.0.0.9");
     w.opts.front.headers = &headers;
     w.opts.local = other;
     ok(cluster_update(w.cluster, &w.opts), "a reload with another server and other words");
@@ -211,7 +211,7 @@ static void names_count(void)
 {
     static const char *const one[] = {"front-proxy-client", NULL}, *const two[] = {"front-proxy-client", "other", NULL};
     uint64_t asked;
-    struct world w;
+    struct cluster_kit w;
 
     begin_front(&w, MAP_SAME);
     for (size_t i = 0; i < 3; i++) {
@@ -230,7 +230,7 @@ static void names_count(void)
 static void disbelieved(void)
 {
     const struct change *c;
-    struct world w;
+    struct cluster_kit w;
 
     begin_front(&w, MAP_SAME);
     w.opts.front_until_s = clock_wall_us() / 1000000 + 1000000;
@@ -252,7 +252,7 @@ static void disbelieved(void)
 
 /* ---- Leases and peers ---- */
 
-static void large_lease(struct world *w, const char *ns, const char *name)
+static void large_lease(struct cluster_kit *w, const char *ns, const char *name)
 {
     char *event = must_zalloc(LIMIT_LEASE_BYTES + 1000);
     int n = snprintf(event, 400,
@@ -270,24 +270,24 @@ static void large_lease(struct world *w, const char *ns, const char *name)
 static void too_large(void)
 {
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
     b = pair(&w);
     kube_pause_renewal(b, true);
     listen_to_log();
     large_lease(&w, "default", kube_id(b));
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_of(&w, b)->life == SERVED_LIVE, "a large Lease of that name in another namespace");
+    ok(cluster_kit_peer_of(&w, b)->life == SERVED_LIVE, "a large Lease of that name in another namespace");
     is_u64(heard("Ignoring a Lease that is no API server identity"), 1, "is said to be none");
     large_lease(&w, "default", kube_id(b));
     sim_run_ms(w.loop, 1000);
     is_u64(heard("Ignoring a Lease that is no API server identity"), 1, "once");
     large_lease(&w, "kube-system", kube_id(b));
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_of(&w, b) == NULL || world_peer_of(&w, b)->life != SERVED_LIVE,
+    ok(cluster_kit_peer_of(&w, b) == NULL || cluster_kit_peer_of(&w, b)->life != SERVED_LIVE,
        "one in its own place is no identity");
     listen_no_more();
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Whoever was a static peer as well is at the address of its Lease then. */
@@ -295,31 +295,32 @@ static void not_static_any_more(void)
 {
     const struct cluster_static_peer fixed = {.name = "cp-b", .host = "10.0.0.22", .port = 6443};
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
     uint64_t asked;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     w.opts.static_peers = &fixed;
     w.opts.n_static_peers = 1;
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 10000);
-    ok(world_peer_of(&w, b) != NULL && !world_peer_serves(&w, b, "batch", "v1", "jobs"), "nobody is at that address");
+    ok(cluster_kit_peer_of(&w, b) != NULL && !cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"),
+       "nobody is at that address");
     kube_pause_renewal(b, true);
     w.opts.n_static_peers = 0;
     ok(cluster_update(w.cluster, &w.opts), "a reload without");
     asked = kube_discovery_requests(b);
     sim_run_ms(w.loop, 1000);
-    ok(kube_discovery_requests(b) > asked && world_peer_serves(&w, b, "batch", "v1", "jobs"),
+    ok(kube_discovery_requests(b) > asked && cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"),
        "asked where it is, soon");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Changes that were missed are listed again, and that is no failure. */
 static void expired(void)
 {
     uint64_t lists;
-    struct world w;
+    struct cluster_kit w;
 
     (void)pair(&w);
     lists = kube_lists(w.store, KUBE_LEASE);
@@ -332,13 +333,13 @@ static void expired(void)
     is_u64(heard("watch error"), 0, "without an error");
     listen_no_more();
     ok(cluster_leases_listed(w.cluster), "and known");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* A definition has the group/version already when an APIService with a service names it. */
 static void aggregated_later(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     (void)pair(&w);
     kube_put_crd(w.store, "things.x.io", "x.io", "v1 v");
@@ -351,7 +352,7 @@ static void aggregated_later(void)
     kube_delete(w.store, KUBE_APISERVICE, "v1.x.io");
     sim_run_ms(w.loop, 20);
     ok(!served_aggregated(cluster_served(w.cluster), SLICE_LIT("x.io"), SLICE_LIT("v1")), "and is not");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* A watch that had events goes on where its server has ended it. */
@@ -359,7 +360,7 @@ static void busy_watch(void)
 {
     char name[32];
     uint64_t lists;
-    struct world w;
+    struct cluster_kit w;
 
     (void)pair(&w);
     lists = kube_lists(w.store, KUBE_CRD);
@@ -369,13 +370,13 @@ static void busy_watch(void)
         sim_run_ms(w.loop, 60000);
     }
     is_u64(kube_lists(w.store, KUBE_CRD), lists, "in an hour nothing is listed again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* The document is the same whatever order it has, and said once. */
 static void said_once(void)
 {
-    struct world w;
+    struct cluster_kit w;
     unsigned said;
 
     listen_to_log();
@@ -392,17 +393,17 @@ static void said_once(void)
                                                  .renew_us = clock_wall_us()});
     sim_run_ms(w.loop, 100000);
     is_u64(heard("\"Merged discovery\""), said, "and not again with each snapshot");
-    kube_set_apis(w.local, WORLD_BATCH);
+    kube_set_apis(w.local, KIT_BATCH);
     cluster_refresh(w.cluster);
     sim_run_ms(w.loop, 5000);
     is_u64(heard("\"Merged discovery\""), said, "nor when nothing comes by it");
-    kube_set_apis(w.local, WORLD_BATCH ";policy/v1:poddisruptionbudgets");
+    kube_set_apis(w.local, KIT_BATCH ";policy/v1:poddisruptionbudgets");
     cluster_refresh(w.cluster);
     sim_run_ms(w.loop, 5000);
     is_u64(heard("\"Merged discovery\""), said + 1, "but another one");
     log_set_verbosity(0);
     listen_no_more();
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* The first of those that live collects the Leases of the dead, whoever comes behind it. */
@@ -412,11 +413,11 @@ static void collects(void)
     struct arena *a = arena_new(1 << 20);
     unsigned before = 0;
     struct lease l;
-    struct world w;
+    struct cluster_kit w;
     bool there;
 
-    world_init(&w, WORLD_BASE);
-    world_without_lease(&w, 24);
+    cluster_kit_init(&w, KIT_BASE);
+    cluster_kit_without_lease(&w, 24);
     w.opts.identity = IDENTITY_PUBLISH;
     w.opts.advertise = "10.0.0.1:16443";
     for (size_t i = 0; i < OTHERS; i++) {
@@ -425,7 +426,7 @@ static void collects(void)
 
         (void)snprintf(address, sizeof(address), "10.0.0.%zu:6443", i + 2);
         (void)snprintf(host, sizeof(host), "node-%zu", i);
-        k = world_peer(&w, host, address, WORLD_BASE);
+        k = cluster_kit_peer(&w, host, address, KIT_BASE);
         if (strcmp(kube_id(k), kube_id(w.local)) < 0) {
             kube_stop(k, true);
             before++;
@@ -437,12 +438,12 @@ static void collects(void)
                                                  .holder = "apiserver-zzzzzzzzzzzzzzzzzzzzzzzzzz_x",
                                                  .duration_s = 3600,
                                                  .renew_us = 1});
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 2 * 3600 * 1000);
     there = kube_get_lease(w.store, "apiserver-zzzzzzzzzzzzzzzzzzzzzzzzzz", a, &l);
     ok(!there, "the Lease of a dead server is collected");
     arena_free(a);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- what is written ---- */
@@ -472,12 +473,12 @@ static void look(void *arg, struct sim_request *q)
 /* An API server refuses a body of which it is not told what it is. */
 static void typed(bool publishes)
 {
-    struct world w;
+    struct cluster_kit w;
 
     memset(&seen, 0, sizeof(seen));
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     if (publishes) {
-        world_without_lease(&w, 24);
+        cluster_kit_without_lease(&w, 24);
         kube_put_lease(w.store, &(struct kube_lease){.name = kube_id(w.local),
                                                      .hostname = "cp-a",
                                                      .holder = "left-behind",
@@ -492,7 +493,7 @@ static void typed(bool publishes)
     w.opts.advertise = "10.0.0.1:16443";
     seen.serve = kube_sim(w.local)->serve;
     kube_sim(w.local)->serve = look;
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 30000);
     if (publishes)
         ok(seen.posts == 1 && seen.puts + seen.patches >= 2, "created and renewed: %u, %u, %u", seen.posts, seen.puts,
@@ -500,7 +501,7 @@ static void typed(bool publishes)
     else
         ok(seen.posts == 0 && seen.patches >= 1, "annotated: %u", seen.patches);
     is_u64(seen.others, 0, "with the type of what is sent");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void on_written(void *arg, struct slice uid, struct slice version)
@@ -510,7 +511,7 @@ static void on_written(void *arg, struct slice uid, struct slice version)
     ++*(unsigned *)arg;
 }
 
-static bool is_told(struct world *w, struct arena *a, const char *name)
+static bool is_told(struct cluster_kit *w, struct arena *a, const char *name)
 {
     struct lease l;
 
@@ -527,19 +528,19 @@ static void answers_elsewhere(void)
     struct changes *changes = changes_new();
     const struct change *last;
     struct kube_server *b, *c;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.pulse = true;
     w.opts.changes = changes;
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BATCH);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    c = cluster_kit_peer(&w, "cp-c", "10.0.0.3:6443", KIT_BATCH);
     kube_set_hop(b, kube_id(c)); /* its address is cp-c's */
     kube_set_hop(c, kube_id(c));
     log_set_verbosity(2);
     log_set_stream(log);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, 2000);
     (void)fflush(log);
     ok(strstr(text,
@@ -568,7 +569,7 @@ static void answers_elsewhere(void)
        last == NULL ? "" : last->text);
     log_set_stream(stderr);
     log_set_verbosity(0);
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(changes);
     (void)fclose(log);
     free(text);
@@ -584,11 +585,11 @@ static void told_elsewhere(void)
     char path[2][128];
     unsigned written = 0;
     struct api *api;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     cluster_metrics_init(&metrics, w.metrics);
-    api = world_api(&w, w.origin);
+    api = cluster_kit_api(&w, w.origin);
     for (size_t i = 0; i < 2; i++) {
         kube_put_lease(
             w.store,
@@ -614,7 +615,7 @@ static void told_elsewhere(void)
     api_free(api);
     sim_run_ms(w.loop, 0);
     arena_free(a);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- ends ---- */
@@ -665,15 +666,15 @@ static void ends_at_any_time(void)
 {
     for (unsigned ms = 0; ms < 60; ms++) {
         unsigned called = 0, at_the_end;
-        struct world w;
+        struct cluster_kit w;
 
-        world_init(&w, WORLD_BASE);
-        (void)world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-        world_start(&w);
+        cluster_kit_init(&w, KIT_BASE);
+        (void)cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+        cluster_kit_start(&w);
         sim_run_ms(w.loop, 1000);
         (void)cluster_local_miss(w.cluster, on_looked, &called);
         (void)cluster_want_protobuf(w.cluster, on_looked, &called);
-        kube_set_apis(w.local, WORLD_BATCH);
+        kube_set_apis(w.local, KIT_BATCH);
         cluster_refresh(w.cluster);
         sim_run_ms(w.loop, ms);
         at_the_end = called;
@@ -682,7 +683,7 @@ static void ends_at_any_time(void)
         sim_run_ms(w.loop, 5000);
         if (called != at_the_end)
             ok(false, "called after the end, at %u ms", ms);
-        world_end(&w);
+        cluster_kit_end(&w);
     }
 }
 

@@ -9,7 +9,7 @@
 #include "cluster/api.h"
 #include "kube/user.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 #define V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 #define JSON "application/json"
@@ -49,7 +49,7 @@ struct answer {
 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct api *api;
     struct sim_server *sim;
     struct origin *origin;
@@ -158,11 +158,11 @@ static unsigned asked(struct story *s, const char *path)
 static void begin(struct story *s)
 {
     memset(s, 0, sizeof(*s));
-    world_init(&s->w, WORLD_BASE);
-    s->api = world_api(&s->w, s->w.origin);
+    cluster_kit_init(&s->w, KIT_BASE);
+    s->api = cluster_kit_api(&s->w, s->w.origin);
     s->sim = sim_server_new(s->w.back, s->w.loop, "10.0.0.9:6443", serve, s);
     s->sim->gone = gone;
-    s->origin = world_origin(s->w.back, "other", "10.0.0.9");
+    s->origin = cluster_kit_origin(s->w.back, "other", "10.0.0.9");
     will(s, "/api", 200, V2, EMPTY);
     will(s, "/apis", 200, V2, ONE);
 }
@@ -172,7 +172,7 @@ static void end(struct story *s)
     disco_unref(s->disco);
     origin_unref(s->origin);
     api_free(s->api);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
 }
 
 static void on_end(void *arg, const struct disco_fetch_result *r)

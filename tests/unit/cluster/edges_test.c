@@ -5,16 +5,16 @@
 #include "base/clock.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { FULL = 1000, LIVING = 20 };
 
 #define SECOND_US INT64_C(1000000)
 
-static const char *life_of(struct world *w, const struct kube_server *k)
+static const char *life_of(struct cluster_kit *w, const struct kube_server *k)
 {
     static const char *const names[] = {"live", "lapsed"};
-    const struct served_peer *p = world_peer_of(w, k);
+    const struct served_peer *p = cluster_kit_peer_of(w, k);
 
     return p == NULL ? "none" : names[p->life];
 }
@@ -22,13 +22,13 @@ static const char *life_of(struct world *w, const struct kube_server *k)
 /* The local server answers one list on its way down, while watches fail already. */
 static void half_seen(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     kube_forbid_watches(w.local, 503);
     sim_server_break(kube_sim(w.local));
     sim_run_ms(w.loop, 20000);
@@ -42,22 +42,22 @@ static void half_seen(void)
     kube_stop(b, false);
     sim_run_ms(w.loop, 45000);
     is_str(life_of(&w, b), "lapsed", "until Leases can be seen again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* The Lease of a static peer runs out and is collected; then a server comes in its place that keeps none. */
 static void collected(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct cluster_static_peer fixed = {.name = "cp-b", .host = "10.0.0.2", .port = 6443};
     struct kube_server *b;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     w.opts.static_peers = &fixed;
     w.opts.n_static_peers = 1;
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     kube_stop(b, false);
     sim_run_ms(w.loop, 10 * 60000);
     is_str(life_of(&w, b), "none", "a static peer whose Lease nobody renews is forgotten");
@@ -67,11 +67,11 @@ static void collected(void)
     kube_sim(b)->fault = SIM_FINE;
     sim_run_ms(w.loop, 15000);
     is_str(life_of(&w, b), "live", "who answers at its address needs no Lease");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and is asked");
-    world_end(&w);
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "and is asked");
+    cluster_kit_end(&w);
 }
 
-static void put_dead(struct world *w, int i)
+static void put_dead(struct cluster_kit *w, int i)
 {
     char name[64], holder[80];
     const struct kube_lease l = {.name = name,
@@ -89,54 +89,54 @@ static void put_dead(struct world *w, int i)
     kube_put_lease(w->store, &l);
 }
 
-static struct kube_server *living(struct world *w, int i)
+static struct kube_server *living(struct cluster_kit *w, int i)
 {
     char hostname[32], address[32];
 
     (void)snprintf(hostname, sizeof(hostname), "node-%d", i);
     (void)snprintf(address, sizeof(address), "10.1.0.%d:6443", i + 1);
-    return world_peer(w, hostname, address, WORLD_BATCH);
+    return cluster_kit_peer(w, hostname, address, KIT_BATCH);
 }
 
 /* Nobody has collected the Leases of dead servers for long: there is room for the living, whoever was seen first. */
 static void full_of_the_dead(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *late;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     for (int i = 0; i < FULL + 50; i++)
         put_dead(&w, i);
     for (int i = 0; i < LIVING; i++)
         (void)living(&w, i);
-    world_start(&w);
-    ok(world_ready(&w, 5000), "ready");
-    is_double(world_metric(&w, "mvproxy_peers", "live", NULL), LIVING, "all who live are peers");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 5000), "ready");
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "live", NULL), LIVING, "all who live are peers");
     late = living(&w, LIVING);
     sim_run_ms(w.loop, 1000);
     is_str(life_of(&w, late), "live", "and a newcomer becomes one");
     kube_compact(w.store);
     sim_server_break(kube_sim(w.local));
     sim_run_ms(w.loop, 15000);
-    is_double(world_metric(&w, "mvproxy_peers", "live", NULL), LIVING + 1,
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "live", NULL), LIVING + 1,
               "another list of all the dead takes no place away");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* kube-apiserver takes a Lease without a duration for expired; so it is no sign of life, however often it is renewed.
  */
 static void without_duration(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     struct kube_lease l = {.hostname = "cp-b", .address = "10.0.0.2:6443"};
     char holder[80];
     unsigned lives = 0;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     kube_pause_renewal(b, true);
     (void)snprintf(holder, sizeof(holder), "%s_process-1", kube_id(b));
     l.name = kube_id(b);
@@ -146,9 +146,9 @@ static void without_duration(void)
         kube_put_lease(w.store, &l);
         sim_run_ms(w.loop, 100);
         if (i > 0)
-            lives += world_peer_of(&w, b) != NULL;
+            lives += cluster_kit_peer_of(&w, b) != NULL;
         sim_run_ms(w.loop, 9900);
-        lives += world_peer_of(&w, b) != NULL;
+        lives += cluster_kit_peer_of(&w, b) != NULL;
     }
     is_u64(lives, 0, "a peer whose Lease loses its duration is none, and stays none");
     l.duration_s = 3600;
@@ -156,27 +156,27 @@ static void without_duration(void)
     kube_put_lease(w.store, &l);
     sim_run_ms(w.loop, 1000);
     is_str(life_of(&w, b), "live", "until it has one again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Its later Lease is silent, and the one of 1.26 counts before that matters, whenever in turn all others renew theirs.
  */
 static void never_lapses_on_the_way_back(uint64_t at_ms, int64_t clock_us)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     bool lapsed = false;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, 60000 + at_ms);
     kube_set_minor(b, 26);
     kube_start(b, clock_us);
     for (unsigned i = 0; i < 300; i++) {
         sim_run_ms(w.loop, 200);
-        lapsed = lapsed || world_peer_of(&w, b)->life != SERVED_LIVE;
+        lapsed = lapsed || cluster_kit_peer_of(&w, b)->life != SERVED_LIVE;
     }
     ok(!lapsed, "taken back to 1.26 after %llu s: live all the time", (unsigned long long)at_ms / 1000);
     lapsed = false;
@@ -184,10 +184,10 @@ static void never_lapses_on_the_way_back(uint64_t at_ms, int64_t clock_us)
     kube_start(b, 2 * clock_us);
     for (unsigned i = 0; i < 300; i++) {
         sim_run_ms(w.loop, 200);
-        lapsed = lapsed || world_peer_of(&w, b)->life != SERVED_LIVE;
+        lapsed = lapsed || cluster_kit_peer_of(&w, b)->life != SERVED_LIVE;
     }
     ok(!lapsed, "and upgraded again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 enum { HOLDER_BYTES = 80 };
@@ -202,47 +202,47 @@ static void name_in_126(char older[SERVER_ID_BYTES_126], char holder[HOLDER_BYTE
 /* Its later Lease says no address, and counts until it has been silent for longer than a client waits. */
 static void found_on_the_way_back(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES];
     struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
     unsigned lost = 0;
 
     name_in_126(older, holder);
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     kube_set_unadvertised(b);
     kube_delete(w.store, KUBE_LEASE, kube_id(b));
     kube_start(b, 0);
     l.address = "10.0.0.2:6443";
     l.renew_us = clock_wall_us() - 1000000;
     kube_put_lease(w.store, &l);
-    world_start(&w);
-    ok(world_ready(&w, 90000), "ready");
-    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "what an upgrade has left behind says where it was");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 90000), "ready");
+    ok(!cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "what an upgrade has left behind says where it was");
     kube_pause_renewal(b, true);
     l.renew_us = clock_wall_us();
     kube_put_lease(w.store, &l);
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "one of 1.26 that is renewed says where it is");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "one of 1.26 that is renewed says where it is");
     for (unsigned i = 0; i < 8; i++) { /* the Leases of 1.26 are listed before the others, or after them */
         kube_compact(w.store);
         sim_server_break(kube_sim(w.local));
         sim_run_ms(w.loop, 1000);
-        lost += world_peer_of(&w, b)->origin == NULL;
+        lost += cluster_kit_peer_of(&w, b)->origin == NULL;
         for (unsigned ms = 0; ms < 1000; ms++) {
             sim_run_ms(w.loop, 1);
-            lost += world_peer_of(&w, b)->origin == NULL;
+            lost += cluster_kit_peer_of(&w, b)->origin == NULL;
         }
     }
     is_u64(lost, 0, "also when all Leases are listed again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* 1.26 was there before, by a clock that was ahead: the Lease that the mvproxy before 1.24 writes seems older. */
 static void found_behind_a_clock_that_was_ahead(bool listed)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES], own[80];
     struct kube_lease before = {
@@ -250,16 +250,16 @@ static void found_behind_a_clock_that_was_ahead(bool listed)
     struct kube_lease l = {.hostname = "cp-b", .holder = own, .address = "10.0.0.2:6443", .duration_s = 3600};
 
     name_in_126(older, holder);
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     (void)snprintf(own, sizeof(own), "%s_mvproxy", kube_id(b));
     kube_pause_renewal(b, true);
     kube_delete(w.store, KUBE_LEASE, kube_id(b));
     before.renew_us = clock_wall_us() + 15 * SECOND_US;
     kube_put_lease(w.store, &before);
-    world_start(&w);
-    ok(world_ready(&w, 90000), "ready");
-    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "1.26 has not said where it is");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 90000), "ready");
+    ok(!cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "1.26 has not said where it is");
     l.name = kube_id(b);
     l.renew_us = clock_wall_us();
     if (listed)
@@ -268,13 +268,13 @@ static void found_behind_a_clock_that_was_ahead(bool listed)
     if (listed)
         kube_compact(w.store);
     sim_run_ms(w.loop, 2000);
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "one that was created since says where it is, %s",
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "one that was created since says where it is, %s",
        listed ? "when it is listed" : "when it is watched");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* As its mvproxy does, with a patch. */
-static void say_tag(struct world *w, const struct kube_server *k, const char *tag)
+static void say_tag(struct cluster_kit *w, const struct kube_server *k, const char *tag)
 {
     struct arena *a = kube_arena();
     struct lease was;
@@ -293,20 +293,20 @@ static void say_tag(struct world *w, const struct kube_server *k, const char *ta
 /* We have come after 1.26 was there without its mvproxy. Now it is upgraded, by a clock that is behind. */
 static void found_after_an_upgrade(bool renews)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES];
     struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
 
     name_in_126(older, holder);
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     kube_pause_renewal(b, true);
     l.renew_us = clock_wall_us() + 60 * SECOND_US;
     kube_put_lease(w.store, &l);
-    world_start(&w);
-    ok(world_ready(&w, 90000), "ready");
-    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "where it was before 1.26 is not where it is");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 90000), "ready");
+    ok(!cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "where it was before 1.26 is not where it is");
     if (renews) {
         kube_pause_renewal(b, false);
         kube_start_again(b, 0);
@@ -314,23 +314,23 @@ static void found_after_an_upgrade(bool renews)
         say_tag(&w, b, "another");
     }
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "its first renewal says where it is, or its mvproxy (%d)",
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "its first renewal says where it is, or its mvproxy (%d)",
        renews);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Its later Lease says no address, and counts, by a clock that was ahead. Its mvproxy comes when that of 1.26 is there,
  * and writes its address into it before its next renewal. */
 static void found_before_a_renewal(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES];
     struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
 
     name_in_126(older, holder);
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     kube_set_unadvertised(b);
     kube_delete(w.store, KUBE_LEASE, kube_id(b));
     kube_start(b, 0);
@@ -338,31 +338,31 @@ static void found_before_a_renewal(void)
     l.address = "10.0.0.9:6443";
     l.renew_us = clock_wall_us() - 15 * SECOND_US;
     kube_put_lease(w.store, &l);
-    world_start(&w);
-    ok(world_ready(&w, 90000), "ready");
-    ok(world_peer_of(&w, b)->origin == NULL, "where it was in 1.26 is not where it is");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 90000), "ready");
+    ok(cluster_kit_peer_of(&w, b)->origin == NULL, "where it was in 1.26 is not where it is");
     kube_compact(w.store);
     sim_server_break(kube_sim(w.local));
     sim_run_ms(w.loop, 2000);
-    ok(world_peer_of(&w, b)->origin == NULL, "however often that Lease is listed");
+    ok(cluster_kit_peer_of(&w, b)->origin == NULL, "however often that Lease is listed");
     l.address = "10.0.0.2:6443";
     kube_put_lease(w.store, &l);
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "another address in it is news");
-    world_end(&w);
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "another address in it is news");
+    cluster_kit_end(&w);
 }
 
 /* Of a server that was taken back to 1.26: how long what it serves is not known, from 15 to 40 s after that. */
 static unsigned unknown_on_the_way_back(bool silent)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     unsigned unknown = 0;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, 60000);
     kube_set_minor(b, 26);
     kube_start(b, 0);
@@ -372,9 +372,9 @@ static unsigned unknown_on_the_way_back(bool silent)
     sim_run_ms(w.loop, 15000);
     for (unsigned ms = 0; ms < 25000; ms++) {
         sim_run_ms(w.loop, 1);
-        unknown += !world_peer_of(&w, b)->discovery_known;
+        unknown += !cluster_kit_peer_of(&w, b)->discovery_known;
     }
-    world_end(&w);
+    cluster_kit_end(&w);
     return unknown;
 }
 
@@ -387,42 +387,42 @@ static void read_before_it_counts(void)
 /* The one of 1.26 says the address. Then an event of the other one comes late, with a renewal of before. */
 static void found_though_news_are_late(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES], own[HOLDER_BYTES];
     struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
     struct kube_lease later = {.hostname = "cp-b", .holder = own, .duration_s = 3600};
 
     name_in_126(older, holder);
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     kube_pause_renewal(b, true);
     (void)snprintf(own, sizeof(own), "%s_process-1", kube_id(b));
     later.name = kube_id(b);
     later.renew_us = clock_wall_us() - 10 * SECOND_US;
     kube_put_lease(w.store, &later);
-    world_start(&w);
-    ok(world_ready(&w, 90000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 90000), "ready");
     l.address = "10.0.0.2:6443";
     l.renew_us = clock_wall_us();
     kube_put_lease(w.store, &l);
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "one of 1.26 says where it is");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "one of 1.26 says where it is");
     later.renew_us = l.renew_us - 2 * SECOND_US;
     kube_put_lease(w.store, &later);
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_of(&w, b)->origin != NULL, "also when the other one was renewed before that");
+    ok(cluster_kit_peer_of(&w, b)->origin != NULL, "also when the other one was renewed before that");
     later.renew_us = l.renew_us + SECOND_US;
     kube_put_lease(w.store, &later);
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_of(&w, b)->origin == NULL, "but not when it is renewed after that");
-    world_end(&w);
+    ok(cluster_kit_peer_of(&w, b)->origin == NULL, "but not when it is renewed after that");
+    cluster_kit_end(&w);
 }
 
 /* We come when both Leases are there, and ask before either is renewed. Then the one of 1.26 is, by `renewing`. */
 static unsigned unknown_after_both_were_seen(const char *renewing)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     char older[SERVER_ID_BYTES_126], holder[HOLDER_BYTES], again[HOLDER_BYTES];
     struct kube_lease l = {.name = older, .hostname = "cp-b", .holder = holder, .duration_s = 3600, .label_126 = true};
@@ -430,24 +430,24 @@ static unsigned unknown_after_both_were_seen(const char *renewing)
 
     name_in_126(older, holder);
     (void)snprintf(again, sizeof(again), "%s_%s", older, renewing);
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     kube_pause_renewal(b, true);
     kube_sim(b)->delay_ms = 500;
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 100);
     l.address = "10.0.0.2:6443";
     l.renew_us = clock_wall_us() + 15 * SECOND_US;
     kube_put_lease(w.store, &l);
-    ok(world_ready(&w, 90000) && world_peer_of(&w, b)->discovery_known, "read when both Leases were seen");
+    ok(cluster_kit_ready(&w, 90000) && cluster_kit_peer_of(&w, b)->discovery_known, "read when both Leases were seen");
     l.holder = again;
     l.renew_us += 15 * SECOND_US;
     kube_put_lease(w.store, &l);
     for (unsigned ms = 0; ms < 2000; ms++) {
         sim_run_ms(w.loop, 1);
-        unknown += !world_peer_of(&w, b)->discovery_known;
+        unknown += !cluster_kit_peer_of(&w, b)->discovery_known;
     }
-    world_end(&w);
+    cluster_kit_end(&w);
     return unknown;
 }
 
@@ -461,14 +461,14 @@ static void read_before_either_is_renewed(void)
 /* All are back at 1.26, and what their later versions have left stays there for an hour, unrenewed. */
 static void all_the_way_back(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     uint64_t lists;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     kube_set_minor(w.local, 26);
     kube_start(w.local, 0);
     kube_set_minor(b, 26);
@@ -478,17 +478,17 @@ static void all_the_way_back(void)
     sim_run_ms(w.loop, 305000);
     is_u64(kube_lists(w.store, KUBE_LEASE), lists, "that nobody renews these is no silence");
     kube_set_minor(b, 34);
-    kube_set_apis(b, WORLD_BASE ";batch/v3:jobs");
+    kube_set_apis(b, KIT_BASE ";batch/v3:jobs");
     kube_start(b, 0);
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_serves(&w, b, "batch", "v3", "jobs"), "who goes on again is seen");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v3", "jobs"), "who goes on again is seen");
     kube_deafen(w.store);
     sim_run_ms(w.loop, 30000);
-    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    kube_set_apis(b, KIT_BASE ";batch/v2:jobs");
     kube_start(b, 0);
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_serves(&w, b, "batch", "v2", "jobs"), "and then silence tells again");
-    world_end(&w);
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v2", "jobs"), "and then silence tells again");
+    cluster_kit_end(&w);
 }
 
 int main(void)

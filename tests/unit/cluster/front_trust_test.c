@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "kube/request_header.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 #define CERT "-----BEGIN CERTIFICATE-----\\nAAAA\\n-----END CERTIFICATE-----\\n"
 #define MAP(user)                                                                                                      \
@@ -11,25 +11,25 @@
     "\",\"requestheader-username-headers\":\"[\\\"" user "\\\"]\"}}"
 #define PEM "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
-static bool trusted(struct world *w)
+static bool trusted(struct cluster_kit *w)
 {
     char reason[200];
 
     return cluster_front_trusted(w->cluster, reason, sizeof(reason));
 }
 
-static void begin(struct world *w, const char *map)
+static void begin(struct cluster_kit *w, const char *map)
 {
-    world_init(w, WORLD_BASE);
+    cluster_kit_init(w, KIT_BASE);
     w->opts.front = (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM)};
     kube_set_map(w->local, map);
-    world_start(w);
-    ok(world_ready(w, 2000), "ready but for that");
+    cluster_kit_start(w);
+    ok(cluster_kit_ready(w, 2000), "ready but for that");
 }
 
 static void told(void)
 {
-    struct world w;
+    struct cluster_kit w;
     uint64_t asked;
 
     begin(&w, MAP("X-Remote-User"));
@@ -40,7 +40,7 @@ static void told(void)
     kube_set_map(w.local, MAP("X-Login"));
     sim_run_ms(w.loop, 70000);
     ok(!trusted(&w), "other words: not ready");
-    is_double(world_metric(&w, "mvproxy_requestheader_differs", NULL), 1, "and shown");
+    is_double(cluster_kit_metric(&w, "mvproxy_requestheader_differs", NULL), 1, "and shown");
     kube_forbid(w.local, REQUEST_HEADER_PATH, 500);
     sim_run_ms(w.loop, 200000);
     ok(!trusted(&w), "while it cannot be read that stands");
@@ -48,8 +48,8 @@ static void told(void)
     kube_set_map(w.local, MAP("X-Remote-User"));
     sim_run_ms(w.loop, 130000);
     ok(trusted(&w), "put right: ready");
-    is_double(world_metric(&w, "mvproxy_requestheader_differs", NULL), 0, "and shown, too");
-    world_end(&w);
+    is_double(cluster_kit_metric(&w, "mvproxy_requestheader_differs", NULL), 0, "and shown, too");
+    cluster_kit_end(&w);
 }
 
 /* At a reload it is asked at once: the words may have been put right here. */
@@ -57,7 +57,7 @@ static void put_right_here(void)
 {
     static const struct slice login[] = {SLICE_LIT("X-Login")};
     struct user_headers headers = *user_headers_default();
-    struct world w;
+    struct cluster_kit w;
 
     begin(&w, MAP("X-Login"));
     sim_run_ms(w.loop, 1000);
@@ -68,13 +68,13 @@ static void put_right_here(void)
     cluster_update(w.cluster, &w.opts);
     sim_run_ms(w.loop, 1000);
     ok(trusted(&w), "a reload with theirs: ready at once");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Nobody is asserted any more: then their words are nobody's trouble. */
 static void not_needed(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     begin(&w, MAP("X-Login"));
     sim_run_ms(w.loop, 1000);
@@ -82,13 +82,13 @@ static void not_needed(void)
     w.opts.front.headers = NULL;
     cluster_update(w.cluster, &w.opts);
     ok(trusted(&w), "a reload without a certificate for clients: ready at once");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Or over there: while words differ each reload asks, and while they agree none does that changes none. */
 static void put_right_there(void)
 {
-    struct world w;
+    struct cluster_kit w;
     uint64_t asked;
 
     begin(&w, MAP("X-Login"));
@@ -103,7 +103,7 @@ static void put_right_there(void)
     cluster_update(w.cluster, &w.opts);
     sim_run_ms(w.loop, 1000);
     is_u64(kube_map_requests(w.local) - asked, 1, "and not again without a difference");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* A reload that changes any of the words asks, whichever it is. */
@@ -112,7 +112,7 @@ static void each_word(void)
     static const struct slice other[] = {SLICE_LIT("X-Other-")};
     const struct user_headers *as_ever = user_headers_default();
     struct user_headers changed[4];
-    struct world w;
+    struct cluster_kit w;
 
     begin(&w, MAP("X-Remote-User"));
     sim_run_ms(w.loop, 1000);
@@ -137,7 +137,7 @@ static void each_word(void)
         sim_run_ms(w.loop, 1000);
         ok(trusted(&w), "as before");
     }
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Nobody with a certificate would get in: such a node must not be sent clients. */
@@ -148,16 +148,16 @@ static void foreign_clients(void)
     "\",\"requestheader-username-headers\":\"[\\\"X-Remote-User\\\"]\"}}"
 #define OTHER "-----BEGIN CERTIFICATE-----\\nBBBB\\n-----END CERTIFICATE-----\\n"
     char reason[200];
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.front =
         (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM), .client_ca = slice_str(PEM)};
     kube_set_map(w.local, WITH_CLIENTS(OTHER));
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 5000);
     ok(!trusted(&w), "clients of another CA: not ready");
-    is_double(world_metric(&w, "mvproxy_requestheader_differs", NULL), 1, "and shown");
+    is_double(cluster_kit_metric(&w, "mvproxy_requestheader_differs", NULL), 1, "and shown");
     kube_set_map(w.local, WITH_CLIENTS(OTHER CERT));
     sim_run_ms(w.loop, 70000);
     ok(trusted(&w), "one that both have: ready");
@@ -172,7 +172,7 @@ static void foreign_clients(void)
     w.opts.front.headers = NULL;
     cluster_update(w.cluster, &w.opts);
     ok(cluster_front_expected(w.cluster, reason, sizeof(reason)), "not where nobody is asserted");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Who sends words that no server knows loses his own groups with them, and may not read any more what differs. */
@@ -180,7 +180,7 @@ static void locked_out(void)
 {
     static const struct slice login[] = {SLICE_LIT("X-Login")};
     struct user_headers headers = *user_headers_default();
-    struct world w;
+    struct cluster_kit w;
 
     begin(&w, MAP("X-Remote-User"));
     sim_run_ms(w.loop, 1000);
@@ -195,7 +195,7 @@ static void locked_out(void)
     kube_forbid(w.local, REQUEST_HEADER_PATH, 404);
     sim_run_ms(w.loop, 70000);
     ok(trusted(&w), "it is not there any more: nothing to compare with");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void not_told(void)
@@ -203,17 +203,17 @@ static void not_told(void)
     static const unsigned statuses[] = {401, 403, 404};
 
     for (size_t i = 0; i < ROWS(statuses); i++) {
-        struct world w;
+        struct cluster_kit w;
 
-        world_init(&w, WORLD_BASE);
+        cluster_kit_init(&w, KIT_BASE);
         w.opts.front = (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM)};
         kube_set_map(w.local, MAP("X-Login"));
         kube_forbid(w.local, REQUEST_HEADER_PATH, statuses[i]);
-        world_start(&w);
-        ok(world_ready(&w, 2000), "ready");
+        cluster_kit_start(&w);
+        ok(cluster_kit_ready(&w, 2000), "ready");
         sim_run_ms(w.loop, 100000);
         ok(trusted(&w), "%u: who may not read it is not held up", statuses[i]);
-        world_end(&w);
+        cluster_kit_end(&w);
     }
 }
 
@@ -222,7 +222,7 @@ static void named(void)
 {
 #define TWO MAP("X-Remote-User\\\",\\\"X-Login")
     static const struct slice header = SLICE_LIT("x-login");
-    struct world w;
+    struct cluster_kit w;
 
     begin(&w, TWO);
     sim_run_ms(w.loop, 1000);
@@ -242,27 +242,27 @@ static void named(void)
     sim_run_ms(w.loop, 130000);
     ok(!user_header_is_identity(cluster_front_named(w.cluster), header), "until they name it no more");
     ok(cluster_front_more(w.cluster) == NULL, "nor is there anything to say");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Who has waited long for the server asks it soon after it has come. */
 static void late(void)
 {
     static const struct slice header = SLICE_LIT("x-login");
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.front = (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM)};
     kube_set_map(w.local, TWO);
     kube_stop(w.local, false);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 200137);
     ok(!user_header_is_identity(cluster_front_named(w.cluster), header), "the server is away: nothing is known");
     kube_start(w.local, 0);
-    ok(world_ready(&w, 10000), "it comes, and we are ready");
+    ok(cluster_kit_ready(&w, 10000), "it comes, and we are ready");
     sim_run_ms(w.loop, 1000);
     ok(user_header_is_identity(cluster_front_named(w.cluster), header), "what it names is removed a second later");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Whether it is removed a second after an answer of which the nth allocation from its coming on fails; `failed`: it
@@ -270,7 +270,7 @@ static void late(void)
 static bool named_without_memory(uint64_t nth, bool *failed)
 {
     static const struct slice header = SLICE_LIT("x-login");
-    struct world w;
+    struct cluster_kit w;
     uint64_t asked;
     bool removed;
 
@@ -287,7 +287,7 @@ static bool named_without_memory(uint64_t nth, bool *failed)
     *failed |= !removed;
     sim_run_ms(w.loop, 1000);
     removed = user_header_is_identity(cluster_front_named(w.cluster), header);
-    world_end(&w);
+    cluster_kit_end(&w);
     return removed;
 }
 
@@ -301,15 +301,15 @@ static void without_memory(void)
     ok(failed, "with one of them the answer is lost");
 }
 
-static void begin_asserting(struct world *w, int64_t left_s)
+static void begin_asserting(struct cluster_kit *w, int64_t left_s)
 {
-    world_init(w, WORLD_BASE);
+    cluster_kit_init(w, KIT_BASE);
     w->opts.front = (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM)};
     w->opts.front_until_s = clock_wall_us() / 1000000 + left_s;
     kube_set_map(w->local, MAP("X-Remote-User"));
 }
 
-static bool says(struct world *w, const char *words)
+static bool says(struct cluster_kit *w, const char *words)
 {
     char reason[200] = "";
 
@@ -320,11 +320,11 @@ static bool says(struct world *w, const char *words)
  */
 static void disbelieved(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     begin_asserting(&w, 1000000);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     kube_forbid(w.local, "/", 401);
     sim_run_ms(w.loop, 40000);
     kube_forbid(w.local, NULL, 0);
@@ -337,7 +337,7 @@ static void disbelieved(void)
     kube_forbid(w.local, "/", 401);
     sim_run_ms(w.loop, 50000);
     ok(says(&w, "does not believe this front proxy"), "for longer: not ready, and said so");
-    is_double(world_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 1, "and shown");
+    is_double(cluster_kit_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 1, "and shown");
     kube_stop(w.local, false);
     sim_run_ms(w.loop, 100000);
     ok(says(&w, "does not believe this front proxy"), "while it is away that stands");
@@ -345,8 +345,8 @@ static void disbelieved(void)
     kube_start(w.local, 0);
     sim_run_ms(w.loop, 6000);
     ok(trusted(&w), "believed again: ready soon");
-    is_double(world_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 0, "and shown, too");
-    world_end(&w);
+    is_double(cluster_kit_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 0, "and shown, too");
+    cluster_kit_end(&w);
 }
 
 static void disbelieved_at_start(void)
@@ -354,93 +354,93 @@ static void disbelieved_at_start(void)
     static const unsigned statuses[] = {401, 403};
 
     for (size_t i = 0; i < ROWS(statuses); i++) {
-        struct world w;
+        struct cluster_kit w;
 
         begin_asserting(&w, 1000000);
         kube_forbid(w.local, "/", statuses[i]);
-        world_start(&w);
+        cluster_kit_start(&w);
         sim_run_ms(w.loop, 500);
         ok(says(&w, "has not believed this front proxy so far"), "%u from the start: said at once", statuses[i]);
-        is_double(world_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 0,
+        is_double(cluster_kit_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 0,
                   "though it may be a server that starts");
-        ok(!world_ready(&w, 100000), "never ready");
+        ok(!cluster_kit_ready(&w, 100000), "never ready");
         ok(says(&w, statuses[i] == 401 ? "answers 401" : "answers 403"), "and said why");
         kube_forbid(w.local, NULL, 0);
-        ok(world_ready(&w, 40000), "until that is put right");
+        ok(cluster_kit_ready(&w, 40000), "until that is put right");
         ok(trusted(&w), "and believed");
-        world_end(&w);
+        cluster_kit_end(&w);
     }
 }
 
 /* A server without our groups lets anybody read discovery, and so does not refuse everything. */
 static void without_groups(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     begin_asserting(&w, 1000000);
     kube_forbid(w.local, "/api/v1/namespaces", 403);
     kube_forbid_watches(w.local, 403);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 15000);
     ok(says(&w, "answers 403 to system:masters"), "who refuses system:masters has not read the groups");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Who is not in system:masters may lack rights, and who has them may be refused one thing. */
 static void only_rights(void)
 {
     static const char *const plain[] = {"system:authenticated", NULL};
-    struct world w;
+    struct cluster_kit w;
 
     begin_asserting(&w, 1000000);
     w.opts.groups = plain;
     kube_forbid(w.local, "/", 403);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "403 without system:masters: ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "403 without system:masters: ready");
     sim_run_ms(w.loop, 100000);
     ok(trusted(&w), "for good");
-    world_end(&w);
+    cluster_kit_end(&w);
     begin_asserting(&w, 1000000);
     kube_forbid(w.local, "/apis/coordination.k8s.io", 403);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "403 for the Leases alone: ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "403 for the Leases alone: ready");
     sim_run_ms(w.loop, 100000);
     ok(trusted(&w), "for good");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* That it is over is told by whoever watches dates. */
 static void expired(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     begin_asserting(&w, 60);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     kube_forbid(w.local, "/", 401);
     sim_run_ms(w.loop, 50000);
     ok(!trusted(&w), "refused before its end: not believed");
     sim_run_ms(w.loop, 11000);
     ok(trusted(&w), "at its end: not said twice");
     sim_run_ms(w.loop, 10000);
-    is_double(world_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 0, "nor shown");
-    world_end(&w);
+    is_double(cluster_kit_metric(&w, "mvproxy_front_proxy_disbelieved", NULL), 0, "nor shown");
+    cluster_kit_end(&w);
     begin_asserting(&w, -1);
     kube_forbid(w.local, "/", 401);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "over from the start: its 401 is waited for by nobody");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "over from the start: its 401 is waited for by nobody");
     sim_run_ms(w.loop, 50000);
     ok(trusted(&w), "nor said twice");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Nobody is asserted: then 401 says nothing. */
 static void without_pair(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     begin_asserting(&w, 1000000);
-    world_start(&w);
+    cluster_kit_start(&w);
     kube_forbid(w.local, "/", 401);
     sim_run_ms(w.loop, 100000);
     ok(!trusted(&w), "refused");
@@ -449,7 +449,7 @@ static void without_pair(void)
     ok(trusted(&w), "a reload without a pair: well at once");
     sim_run_ms(w.loop, 100000);
     ok(trusted(&w), "for good");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

@@ -3,8 +3,8 @@
 #include "base/metric.h"
 #include "kube/lease.h"
 #include "lib/tap.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_loop.h"
-#include "sim/world.h"
 
 struct sought {
     const char *name, *server;
@@ -21,7 +21,7 @@ static void look_at(const struct metric_view *v, void *arg)
 }
 
 /* How many series there are, of that server or in all. */
-static size_t series(struct world *w, const char *name, const char *server)
+static size_t series(struct cluster_kit *w, const char *name, const char *server)
 {
     struct sought s = {name, server, 0};
 
@@ -31,7 +31,7 @@ static size_t series(struct world *w, const char *name, const char *server)
 }
 
 /* The same, as it is before anybody has collected. */
-static size_t shown(struct world *w, const char *name)
+static size_t shown(struct cluster_kit *w, const char *name)
 {
     struct sought s = {name, NULL, 0};
 
@@ -40,70 +40,71 @@ static size_t shown(struct world *w, const char *name)
 }
 
 /* The local server, and one called cp-b, which is looked after. */
-static struct kube_server *with_peer(struct world *w)
+static struct kube_server *with_peer(struct cluster_kit *w)
 {
     struct kube_server *b;
 
-    world_init(w, WORLD_BASE);
+    cluster_kit_init(w, KIT_BASE);
     w->opts.pulse = true;
-    b = world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(w);
+    b = cluster_kit_peer(w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(w);
     return b;
 }
 
 static void by_host_name(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = with_peer(&w);
 
-    ok(world_ready(&w, 10000), "ready");
+    ok(cluster_kit_ready(&w, 10000), "ready");
     sim_run_ms(w.loop, 3000);
-    is_double(world_metric(&w, "mvproxy_server_up", "cp-a", NULL), 1, "the local server answers");
-    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "and so does the peer");
+    is_double(cluster_kit_metric(&w, "mvproxy_server_up", "cp-a", NULL), 1, "the local server answers");
+    is_double(cluster_kit_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "and so does the peer");
     is_u64(series(&w, "mvproxy_server_info", NULL), 2, "both are described");
-    ok(world_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) < 35, "and read now and then");
+    ok(cluster_kit_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) < 35, "and read now and then");
     kube_stop(b, false);
     sim_run_ms(w.loop, 5000);
-    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 0, "it is seen when the peer dies");
+    is_double(cluster_kit_metric(&w, "mvproxy_server_up", "cp-b", NULL), 0, "it is seen when the peer dies");
     is_u64(series(&w, "mvproxy_server_up", "cp-b"), 1, "and goes on being said");
     sim_run_ms(w.loop, 600000);
-    ok(world_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) > 500, "also of one that is forgotten");
-    world_end(&w);
+    ok(cluster_kit_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) > 500, "also of one that is forgotten");
+    cluster_kit_end(&w);
 }
 
 /* The older, the longer it is tried in vain: since the start. */
 static void never_read(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     (void)with_peer(&w);
     kube_forbid(w.local, "/api", 403);
     sim_run_ms(w.loop, 20000);
-    ok(world_metric(&w, "mvproxy_discovery_age_seconds", "cp-a", NULL) >= 19 &&
-           world_metric(&w, "mvproxy_discovery_age_seconds", "cp-a", NULL) <= 21,
+    ok(cluster_kit_metric(&w, "mvproxy_discovery_age_seconds", "cp-a", NULL) >= 19 &&
+           cluster_kit_metric(&w, "mvproxy_discovery_age_seconds", "cp-a", NULL) <= 21,
        "what was never read is as old as we are");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Who answers at its address is another: nobody can be sent to it, and that it does not answer is what an alert sees.
  */
 static void another_answers(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = with_peer(&w);
 
     kube_set_hop(b, kube_id(b));
-    ok(world_ready(&w, 10000), "ready");
+    ok(cluster_kit_ready(&w, 10000), "ready");
     sim_run_ms(w.loop, 3000);
-    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "the mvproxy there says that it is this one");
+    is_double(cluster_kit_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1,
+              "the mvproxy there says that it is this one");
     kube_set_hop(b, kube_id(w.local));
     sim_run_ms(w.loop, 3000);
-    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 0, "it says that it is another");
-    is_double(world_metric(&w, "mvproxy_server_up", "cp-a", NULL), 1, "which answers at its own address");
+    is_double(cluster_kit_metric(&w, "mvproxy_server_up", "cp-b", NULL), 0, "it says that it is another");
+    is_double(cluster_kit_metric(&w, "mvproxy_server_up", "cp-a", NULL), 1, "which answers at its own address");
     kube_set_hop(b, kube_id(b));
     sim_run_ms(w.loop, 3000);
-    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "corrected");
-    world_end(&w);
+    is_double(cluster_kit_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "corrected");
+    cluster_kit_end(&w);
 }
 
 /* What was left behind under another ID does not hide the one that lives. */
@@ -113,11 +114,11 @@ static void two_of_one_name(void)
         const char *name, *holder;
     } others[] = {{"apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa", "apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa_x"}, /* sorts before */
                   {"apiserver-zzzzzzzzzzzzzzzzzzzzzzzzzz", "apiserver-zzzzzzzzzzzzzzzzzzzzzzzzzz_x"}};
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.pulse = true;
-    world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     for (size_t i = 0; i < ROWS(others); i++)
         kube_put_lease(w.store, &(struct kube_lease){.name = others[i].name,
                                                      .hostname = "cp-b",
@@ -125,19 +126,19 @@ static void two_of_one_name(void)
                                                      .address = "10.0.0.9:6443",
                                                      .duration_s = 3600,
                                                      .renew_us = clock_wall_us()});
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 60000);
     is_u64(series(&w, "mvproxy_server_info", "cp-b"), 3, "three of that name are described");
     is_u64(series(&w, "mvproxy_server_up", "cp-b"), 1, "and counted as one server");
-    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "which answers");
-    ok(world_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) < 35, "and was read lately");
-    world_end(&w);
+    is_double(cluster_kit_metric(&w, "mvproxy_server_up", "cp-b", NULL), 1, "which answers");
+    ok(cluster_kit_metric(&w, "mvproxy_discovery_age_seconds", "cp-b", NULL) < 35, "and was read lately");
+    cluster_kit_end(&w);
 }
 
 /* A server that was taken away, its Lease deleted, is known for a while, and nobody is to be woken for it. */
 static void taken_away(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = with_peer(&w);
 
     sim_run_ms(w.loop, 10000);
@@ -149,10 +150,10 @@ static void taken_away(void)
     is_u64(series(&w, "mvproxy_server_info", "cp-b"), 1, "gone, it is still known");
     is_u64(series(&w, "mvproxy_discovery_age_seconds", "cp-b"), 0, "without an age");
     is_u64(series(&w, "mvproxy_server_up", "cp-b"), 1, "by which an alert would fire");
-    is_double(world_metric(&w, "mvproxy_server_up", "cp-b", NULL), 0, "but that it is down is said");
+    is_double(cluster_kit_metric(&w, "mvproxy_server_up", "cp-b", NULL), 0, "but that it is down is said");
     sim_run_ms(w.loop, 400000);
     is_u64(series(&w, "mvproxy_server_up", "cp-b"), 0, "until it is forgotten");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Rights that are taken away, a watch that is refused while lists are answered, a server that is away: all the same. */
@@ -160,43 +161,43 @@ static void leases_unread(void)
 {
     static const char *const name = "mvproxy_leases_watching";
     unsigned followed = 0;
-    struct world w;
+    struct cluster_kit w;
 
     (void)with_peer(&w);
     kube_forbid(w.local, LEASE_COLLECTION_PATH, 403);
-    is_double(world_metric(&w, name, NULL), 0, "nothing was read before anything has begun");
+    is_double(cluster_kit_metric(&w, name, NULL), 0, "nothing was read before anything has begun");
     sim_run_ms(w.loop, 20000);
     is_u64(series(&w, name, NULL), 1, "without the right it is said");
-    is_double(world_metric(&w, name, NULL), 0, "that the Leases were never read");
+    is_double(cluster_kit_metric(&w, name, NULL), 0, "that the Leases were never read");
     kube_forbid(w.local, NULL, 0);
     sim_run_ms(w.loop, 120000);
-    is_double(world_metric(&w, name, NULL), 1, "with it they are followed");
+    is_double(cluster_kit_metric(&w, name, NULL), 1, "with it they are followed");
 
     kube_forbid(w.local, LEASE_COLLECTION_PATH, 403);
     sim_run_ms(w.loop, 10000);
-    is_double(world_metric(&w, name, NULL), 1, "and as long as that watch lasts");
+    is_double(cluster_kit_metric(&w, name, NULL), 1, "and as long as that watch lasts");
     sim_server_break(kube_sim(w.local));
     sim_run_ms(w.loop, 10000);
-    is_double(world_metric(&w, name, NULL), 0, "then they are not");
+    is_double(cluster_kit_metric(&w, name, NULL), 0, "then they are not");
     sim_run_ms(w.loop, 600000);
-    is_double(world_metric(&w, name, NULL), 0, "for as long as it is refused");
+    is_double(cluster_kit_metric(&w, name, NULL), 0, "for as long as it is refused");
     kube_forbid(w.local, NULL, 0);
     sim_run_ms(w.loop, 120000);
-    is_double(world_metric(&w, name, NULL), 1, "granted again");
+    is_double(cluster_kit_metric(&w, name, NULL), 1, "granted again");
 
     kube_forbid_watches(w.local, 403);
     sim_server_break(kube_sim(w.local));
     for (unsigned i = 0; i < 60; i++) {
         sim_run_ms(w.loop, 1000);
-        followed += world_metric(&w, name, NULL) > 0;
+        followed += cluster_kit_metric(&w, name, NULL) > 0;
     }
     is_u64(followed, 0, "lists alone are not enough");
     kube_forbid_watches(w.local, 0);
     sim_run_ms(w.loop, 120000);
     kube_stop(w.local, false);
     sim_run_ms(w.loop, 5000);
-    is_double(world_metric(&w, name, NULL), 0, "a server that is away");
-    world_end(&w);
+    is_double(cluster_kit_metric(&w, name, NULL), 0, "a server that is away");
+    cluster_kit_end(&w);
 }
 
 static void not_configured(void)
@@ -217,18 +218,18 @@ static void not_configured(void)
                                          "mvproxy_requestheader_differs",
                                          "mvproxy_front_proxy_disbelieved",
                                          "mvproxy_excluded_group_versions"};
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.peers_enabled = false;
-    world_start(&w);
+    cluster_kit_start(&w);
     for (size_t i = 0; i < ROWS(silent); i++)
         is_u64(shown(&w, silent[i]), 0, "nor from the start: %s", silent[i]);
     sim_run_ms(w.loop, 3000);
     for (size_t i = 0; i < ROWS(silent); i++)
         is_u64(series(&w, silent[i], NULL), 0, "without peers nothing is said of %s", silent[i]);
     is_u64(series(&w, "mvproxy_server_info", NULL), 1, "but the local server is there");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

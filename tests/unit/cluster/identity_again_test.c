@@ -9,13 +9,13 @@
 #include "cluster/cluster_metrics.h"
 #include "cluster/identity.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 #define FAILED "Identity Lease of this server: operation failed"
 #define CONTESTED "Somebody else renews the identity Lease of this server"
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct api *api;
     struct cluster_metrics metrics;
     struct identity *identity;
@@ -40,9 +40,9 @@ static bool nobody(void *arg, struct slice id)
 static void begin(struct story *s)
 {
     memset(s, 0, sizeof(*s));
-    world_init(&s->w, WORLD_BASE);
-    world_without_lease(&s->w, 24);
-    s->api = world_api(&s->w, s->w.origin);
+    cluster_kit_init(&s->w, KIT_BASE);
+    cluster_kit_without_lease(&s->w, 24);
+    s->api = cluster_kit_api(&s->w, s->w.origin);
     cluster_metrics_init(&s->metrics, s->w.metrics);
     s->identity = identity_new(&(struct identity_opts){.api = s->api,
                                                        .id = kube_id(s->w.local),
@@ -69,7 +69,7 @@ static void end(struct story *s)
     free(s->text);
     identity_free(s->identity);
     api_free(s->api);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
 }
 
 /* As a line of the log that is shown. */

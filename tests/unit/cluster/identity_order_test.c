@@ -7,7 +7,7 @@
 #include "base/metric.h"
 #include "cluster/cluster_view.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 #define WATCH_TROUBLE                                                                                                  \
     "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500,\"message\":"                                    \
@@ -17,7 +17,7 @@
 enum { ARENA = 1 << 20, RENEWALS_MS = 10400 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct arena *arena;
     struct lease lease; /* as last looked at */
     const char *id;
@@ -29,8 +29,8 @@ static void begin(struct story *s, unsigned minor, enum identity_mode mode)
 {
     memset(s, 0, sizeof(*s));
     s->arena = arena_new(ARENA);
-    world_init(&s->w, WORLD_BASE);
-    world_without_lease(&s->w, minor);
+    cluster_kit_init(&s->w, KIT_BASE);
+    cluster_kit_without_lease(&s->w, minor);
     s->id = kube_id(s->w.local);
     s->w.opts.identity = mode;
     s->w.opts.advertise = ADDRESS;
@@ -41,7 +41,7 @@ static void end(struct story *s)
 {
     cluster_free(s->w.cluster);
     s->w.cluster = NULL;
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
     arena_free(s->arena);
 }
 
@@ -63,7 +63,7 @@ static bool address_there(struct story *s)
 
 static double publishing(struct story *s)
 {
-    return world_metric(&s->w, "mvproxy_identity_lease_publishing", NULL);
+    return cluster_kit_metric(&s->w, "mvproxy_identity_lease_publishing", NULL);
 }
 
 static void state_is(struct story *s, const char *state)
@@ -78,7 +78,7 @@ static void state_is(struct story *s, const char *state)
 
 static double yielded(struct story *s)
 {
-    return world_metric(&s->w, "mvproxy_identity_lease_renewals_total", "yielded", NULL);
+    return cluster_kit_metric(&s->w, "mvproxy_identity_lease_renewals_total", "yielded", NULL);
 }
 
 /*
@@ -136,7 +136,7 @@ static void restart_and_upgrade(uint64_t lives_ms, uint64_t lease_ms, bool anew,
     kube_sim(s.w.local)->delay_ms = delay_ms;
     (void)snprintf(s.moment, sizeof(s.moment), "%llu ms of life, Lease after %llu, answers after %llu",
                    (unsigned long long)lives_ms, (unsigned long long)lease_ms, (unsigned long long)delay_ms);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     goes(&s);
     sim_run_ms(s.w.loop, 700);
@@ -168,7 +168,7 @@ static void upgrade_at_start(uint64_t after_ms, uint64_t delay_ms)
                    (unsigned long long)after_ms, (unsigned long long)delay_ms);
     server_renews(&s, true);
     kube_sim(s.w.local)->delay_ms = delay_ms;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, after_ms);
     goes(&s);
     sim_run_ms(s.w.loop, 700);
@@ -195,7 +195,7 @@ static void downgrade(uint64_t away_ms, uint64_t after_ms, uint64_t delay_ms)
     kube_sim(s.w.local)->delay_ms = delay_ms;
     (void)snprintf(s.moment, sizeof(s.moment), "%llu ms after the start and %llu ms away", (unsigned long long)after_ms,
                    (unsigned long long)away_ms);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, after_ms);
     goes(&s);
     sim_run_ms(s.w.loop, 700);
@@ -242,7 +242,7 @@ static void restart(uint64_t after_ms, uint64_t away_ms, bool blind)
     (void)snprintf(s.moment, sizeof(s.moment), "%llu ms on, %llu ms away%s", (unsigned long long)after_ms,
                    (unsigned long long)away_ms, blind ? ", unseen" : "");
     kube_sim(s.w.local)->delay_ms = 15;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 29500);
     if (after_ms % 3 == 0)
         cluster_refresh(s.w.cluster);
@@ -287,7 +287,7 @@ static void twin_starts(struct story *s, struct twin *t, enum identity_mode mode
     struct origin_opts o = {.name = "local", .host = "10.0.0.9", .port = 6443};
     struct cluster_opts opts = s->w.opts;
 
-    t->server = kube_server_new(s->w.store, s->w.back, "cp-a", "10.0.0.9:6443", WORLD_BASE);
+    t->server = kube_server_new(s->w.store, s->w.back, "cp-a", "10.0.0.9:6443", KIT_BASE);
     kube_set_minor(t->server, 24);
     t->origin = origin_new(s->w.back, &o);
     t->metrics = metrics_new();
@@ -305,9 +305,9 @@ static void twin_ends(struct twin *t)
 
 static double both_publishing(struct story *s, struct twin *t)
 {
-    struct world other = {.metrics = t->metrics};
+    struct cluster_kit other = {.metrics = t->metrics};
 
-    return publishing(s) + world_metric(&other, "mvproxy_identity_lease_publishing", NULL);
+    return publishing(s) + cluster_kit_metric(&other, "mvproxy_identity_lease_publishing", NULL);
 }
 
 /* Whenever the second one starts, and however long the first one's server is away: one gives way, nobody fights. */
@@ -321,7 +321,7 @@ static void twins(uint64_t after_ms, uint64_t away_ms, enum identity_mode mode)
     (void)snprintf(s.moment, sizeof(s.moment), "%llu ms after, %llu ms away", (unsigned long long)after_ms,
                    (unsigned long long)away_ms);
     kube_sim(s.w.local)->delay_ms = after_ms % 3 * 9;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, after_ms);
     twin_starts(&s, &t, mode);
     sim_run_ms(s.w.loop, 60000);
@@ -356,9 +356,9 @@ static void another_server(void)
     struct kube_server *k;
 
     begin(&s, 28, IDENTITY_AUTO);
-    k = kube_server_new(s.w.store, s.w.back, "cp-a", "10.0.0.9:6443", WORLD_BASE);
+    k = kube_server_new(s.w.store, s.w.back, "cp-a", "10.0.0.9:6443", KIT_BASE);
     kube_set_minor(k, 24);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 60000);
     ok(!lease_there(&s), "left to 1.28");
     origin = origin_new(s.w.back, &o);
@@ -391,7 +391,7 @@ static void stop(uint64_t after_ms, enum sim_fault fault)
     (void)snprintf(s.moment, sizeof(s.moment), "stopped after %llu ms, fault %d", (unsigned long long)after_ms,
                    (int)fault);
     kube_sim(s.w.local)->delay_ms = 15;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, after_ms);
     kube_sim(s.w.local)->fault = fault;
     if (fault != SIM_FINE)
@@ -430,7 +430,7 @@ static void stop_after_upgrade(void)
     bool left = false;
 
     begin(&s, 24, IDENTITY_AUTO);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     goes(&s);
     sim_run_ms(s.w.loop, 700);
@@ -453,7 +453,7 @@ static void stop_after_reload(uint64_t after_ms)
     begin(&s, 24, IDENTITY_AUTO);
     (void)snprintf(s.moment, sizeof(s.moment), "stopped %llu ms after a reload", (unsigned long long)after_ms);
     kube_sim(s.w.local)->delay_ms = 15;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     reload(&s, true, IDENTITY_OBSERVE);
     sim_run_ms(s.w.loop, after_ms);
@@ -485,7 +485,7 @@ static void stopped_at_once(uint64_t after_ms)
 
     begin(&s, 24, IDENTITY_AUTO);
     kube_sim(s.w.local)->delay_ms = 15;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, after_ms);
     reload(&s, false, IDENTITY_AUTO);
     reload(&s, true, IDENTITY_AUTO);
@@ -530,7 +530,7 @@ static void asks_no_more(void)
     bool left = false;
 
     begin(&s, 24, IDENTITY_PUBLISH);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     ok(by_us(&s), "published");
     server = kube_sim(s.w.local);
@@ -559,7 +559,7 @@ static void freed_at_once(void)
     bool left = false;
 
     begin(&s, 24, IDENTITY_OFF);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     cluster_stop(s.w.cluster, on_left, &left);
     cluster_free(s.w.cluster);
@@ -579,7 +579,7 @@ static void reloaded(uint64_t after_ms, uint64_t then_ms, enum identity_mode las
     (void)snprintf(s.moment, sizeof(s.moment), "reloaded after %llu ms and after %llu, in the end %d",
                    (unsigned long long)after_ms, (unsigned long long)then_ms, (int)last);
     kube_sim(s.w.local)->delay_ms = 15;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, after_ms);
     reload(&s, after_ms % 5 != 0, modes[after_ms % 4]);
     sim_run_ms(s.w.loop, then_ms);

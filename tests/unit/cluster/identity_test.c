@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 #define WATCH_TROUBLE                                                                                                  \
     "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"code\":500,\"message\":"                                    \
@@ -14,7 +14,7 @@
 enum { ARENA = 1 << 20, RENEWALS_MS = 10400, HOUR_MS = 3600 * 1000 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct arena *arena;
     struct lease lease; /* as last looked at */
     const char *id;
@@ -26,8 +26,8 @@ static void prepare(struct story *s, unsigned minor, enum identity_mode mode)
 {
     memset(s, 0, sizeof(*s));
     s->arena = arena_new(ARENA);
-    world_init(&s->w, WORLD_BASE);
-    world_without_lease(&s->w, minor);
+    cluster_kit_init(&s->w, KIT_BASE);
+    cluster_kit_without_lease(&s->w, minor);
     s->id = kube_id(s->w.local);
     s->w.opts.identity = mode;
     s->w.opts.advertise = "10.0.0.1:16443";
@@ -42,7 +42,7 @@ static bool lease_there(struct story *s)
 
 static void end(struct story *s)
 {
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
     arena_free(s->arena);
 }
 
@@ -80,7 +80,7 @@ static void publishes(void)
     int64_t renewed;
 
     prepare(&s, 24, IDENTITY_AUTO);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 200);
     ok(by_us(&s), "an old server's Lease is published, with a holder of its ID and a UUID");
     is_slice(s.lease.ns, "kube-system", "namespace");
@@ -96,7 +96,7 @@ static void publishes(void)
     ok(kube_lease_writes(s.w.store, "PATCH") >= 9 && kube_lease_writes(s.w.store, "PATCH") <= 12, "every 10 s");
     is_u64(kube_lease_writes(s.w.store, "POST"), 1, "made once");
     is_u64(kube_unmarked(s.w.local), 0, "asked as ourselves");
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 1, "metric");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 1, "metric");
     leave(&s, 100);
     ok(!lease_there(&s), "removed at the end");
     end(&s);
@@ -109,7 +109,7 @@ static void observes(unsigned minor, enum identity_mode mode)
     prepare(&s, minor, mode);
     s.w.opts.annotate = false; /* an address by default is for our own Lease */
     kube_start(s.w.local, 0);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 60000);
     is_u64(kube_lease_writes(s.w.store, "POST") + kube_lease_writes(s.w.store, "PATCH") +
                kube_lease_writes(s.w.store, "DELETE"),
@@ -126,7 +126,7 @@ static void server_publishes_unexpectedly(void)
 
     prepare(&s, 25, IDENTITY_AUTO);
     kube_start(s.w.local, 0);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 120000);
     is_u64(kube_lease_writes(s.w.store, "DELETE") + kube_lease_writes(s.w.store, "POST"), 0,
            "who is alive is left alone");
@@ -141,7 +141,7 @@ static void conflicts(void)
     int64_t renewed;
 
     prepare(&s, 24, IDENTITY_PUBLISH);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 200);
     ok(by_us(&s), "published");
     (void)snprintf(holder, sizeof(holder), "%.*s", (int)s.lease.holder.n, s.lease.holder.p);
@@ -149,14 +149,14 @@ static void conflicts(void)
     put(&s, s.id, holder, renewed); /* somebody wrote into it, but renewed nothing */
     sim_run_ms(s.w.loop, RENEWALS_MS);
     ok(by_us(&s) && s.lease.renew_us > renewed, "a conflict is resolved at once");
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "conflict", NULL), 1, "and counted");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_renewals_total", "conflict", NULL), 1, "and counted");
     kube_delete(s.w.store, KUBE_LEASE, s.id);
     sim_run_ms(s.w.loop, RENEWALS_MS);
     ok(by_us(&s), "deleted by somebody: made again");
     put(&s, s.id, holder, clock_wall_us() + 1); /* as a kube-apiserver that was upgraded does: the holder stays */
     sim_run_ms(s.w.loop, 25000);
     ok(lease_there(&s), "renewed by somebody else under our holder");
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "left to them");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "left to them");
     leave(&s, 100);
     ok(lease_there(&s), "also at the end");
     end(&s);
@@ -170,7 +170,7 @@ static void leftovers(int64_t age_us, uint64_t until_ms)
     prepare(&s, 24, IDENTITY_AUTO);
     (void)snprintf(holder, sizeof(holder), "%s_earlier", s.id);
     put(&s, s.id, holder, clock_wall_us() - age_us);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 200);
     is_int(by_us(&s), until_ms <= 200, "only what is old for certain is removed at once");
     sim_run_ms(s.w.loop, until_ms);
@@ -187,7 +187,7 @@ static void twins(int64_t skew_us)
     uint64_t writes;
 
     prepare(&s, 24, IDENTITY_PUBLISH);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 200);
     (void)snprintf(holder, sizeof(holder), "%s_twin", s.id);
     put(&s, s.id, holder, clock_wall_us() + skew_us);
@@ -198,7 +198,7 @@ static void twins(int64_t skew_us)
     }
     is_u64(kube_lease_writes(s.w.store, "DELETE"), writes, "no war of deletions");
     ok(lease_there(&s) && slice_eq(s.lease.holder, slice_str(holder)), "the other one has it");
-    ok(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL) >= 1, "given way");
+    ok(cluster_kit_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL) >= 1, "given way");
     sim_run_ms(s.w.loop, 120000);
     ok(by_us(&s), "taken over when the other one renews no more");
     end(&s);
@@ -211,7 +211,7 @@ static void outages(void)
 
     prepare(&s, 24, IDENTITY_AUTO);
     kube_sim(s.w.local)->fault = SIM_REFUSE;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 30000);
     kube_sim(s.w.local)->fault = SIM_FINE;
     sim_run_ms(s.w.loop, 9000);
@@ -239,7 +239,7 @@ static void read_only(enum identity_mode mode, uint64_t long_ms)
     int64_t renewed;
 
     prepare(&s, 24, mode);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     ok(by_us(&s), "published");
     renewed = s.lease.renew_us;
@@ -271,7 +271,7 @@ static void server_restarts(enum identity_mode mode, enum sim_fault away)
     char holder[100] = "";
 
     prepare(&s, 24, mode);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     ok(by_us(&s) && !same_holder(&s, holder), "published");
     sim_run_ms(s.w.loop, 60000);
@@ -289,7 +289,7 @@ static void server_restarts(enum identity_mode mode, enum sim_fault away)
         ok(same_holder(&s, holder), "which stays");
     }
     is_u64(kube_lease_writes(s.w.store, "POST"), 1, "in the same object");
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0,
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0,
               "and nobody takes it for a stranger's");
     leave(&s, 100);
     ok(!lease_there(&s), "it is ours to the end");
@@ -303,7 +303,7 @@ static void restarts_in_doubt(void)
     char path[200];
 
     prepare(&s, 24, IDENTITY_PUBLISH);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     (void)snprintf(path, sizeof(path), LEASE_COLLECTION_PATH "/%s", s.id);
     kube_sim(s.w.local)->delay_ms = 20;
@@ -324,7 +324,7 @@ static void restarts_in_doubt(void)
     sim_run_ms(s.w.loop, 20000);
     ok(by_us(&s), "published");
     is_u64(kube_lease_writes(s.w.store, "POST"), 1, "the same one");
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0, "never given up");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0, "never given up");
     leave(&s, 100);
     ok(!lease_there(&s), "removed at the end");
     end(&s);
@@ -333,7 +333,7 @@ static void restarts_in_doubt(void)
 static void publish_for_a_minute(struct story *s, char holder[100])
 {
     prepare(s, 24, IDENTITY_PUBLISH);
-    world_start(&s->w);
+    cluster_kit_start(&s->w);
     sim_run_ms(s->w.loop, 60000);
     ok(by_us(s) && !same_holder(s, holder), "published");
 }
@@ -383,7 +383,7 @@ static void stops_early(void)
     struct story s;
 
     prepare(&s, 24, IDENTITY_PUBLISH);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1);
     leave(&s, 2100);
     ok(!lease_there(&s), "nothing left behind");
@@ -414,7 +414,7 @@ static void upgrade(uint64_t away_ms, uint64_t lease_ms)
     struct story s;
 
     prepare(&s, 24, IDENTITY_AUTO);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     ok(by_us(&s), "published for 1.24");
     kube_sim(s.w.local)->fault = SIM_REFUSE;
@@ -425,8 +425,8 @@ static void upgrade(uint64_t away_ms, uint64_t lease_ms)
     sim_run_ms(s.w.loop, lease_ms);
     put_servers(&s);
     sim_run_ms(s.w.loop, 12000);
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "left to 1.28");
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0,
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "left to 1.28");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0,
               "which is no stranger, %llu ms away and %llu until its Lease", (unsigned long long)away_ms,
               (unsigned long long)lease_ms);
     ok(address_there(&s), "with the address for peers");
@@ -452,7 +452,7 @@ static void annotates(unsigned minor, const char *own, const char *written, cons
     prepare(&s, minor, IDENTITY_AUTO);
     l.name = s.id;
     (void)snprintf(holder, sizeof(holder), "%s_server", s.id);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     for (int i = 0; i < 4; i++) {
         l.renew_us = clock_wall_us();
         if ((own == NULL || written == own) && lease_there(&s) &&
@@ -475,7 +475,7 @@ static void annotates_at_once(void)
     prepare(&s, 33, IDENTITY_AUTO);
     put_servers(&s);
     kube_forbid(s.w.local, "/version", 503);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 300);
     ok(!address_there(&s), "the Lease is listed before it is known whose it is");
     kube_forbid(s.w.local, NULL, 0);
@@ -485,7 +485,7 @@ static void annotates_at_once(void)
     prepare(&s, 33, IDENTITY_AUTO);
     put_servers(&s);
     kube_sim(s.w.local)->delay_ms = 20;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     for (int i = 0; i < 12; i++) {
         sim_run_ms(s.w.loop, 10);
         if (!address_there(&s))
@@ -505,11 +505,11 @@ static void collects(bool first)
     prepare(&s, 24, IDENTITY_PUBLISH);
     /* cp-b's ID sorts before cp-a's. */
     if (!first)
-        (void)world_peer(&s.w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+        (void)cluster_kit_peer(&s.w, "cp-b", "10.0.0.2:6443", KIT_BASE);
     (void)server_id_from_hostname(SLICE_LIT("dead"), dead);
     (void)server_id_from_hostname(SLICE_LIT("fresh"), fresh);
     put(&s, dead, "x_dead", clock_wall_us() - (int64_t)1800 * 1000000);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     ok(by_us(&s), "published");
     sim_run_ms(s.w.loop, HOUR_MS - 3 * 60 * 1000);
@@ -537,7 +537,7 @@ static void changes_address(void)
     struct story s;
 
     prepare(&s, 24, IDENTITY_AUTO);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 200);
     ok(by_us(&s), "published");
     reload(&s, IDENTITY_AUTO, "10.0.0.9:7443");
@@ -561,7 +561,7 @@ static void changes_annotation(unsigned minor)
     (void)snprintf(holder, sizeof(holder), "%s_server", s.id);
     l.renew_us = clock_wall_us();
     kube_put_lease(s.w.store, &l);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 500);
     ok(lease_there(&s), "there");
     is_slice(s.lease.advertise, "10.0.0.1:16443", "1.%u: the address in the server's Lease", minor);
@@ -584,12 +584,12 @@ static void changes_mode(void)
     uint64_t posts;
 
     prepare(&s, 28, IDENTITY_PUBLISH);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 200);
     ok(by_us(&s), "published because it was told to");
     reload(&s, IDENTITY_OBSERVE, "10.0.0.1:16443");
     ok(!lease_there(&s), "observe: what was published is removed");
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "and no more of it");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "and no more of it");
     sim_run_ms(s.w.loop, 60000);
     ok(!lease_there(&s), "nothing comes later");
     posts = kube_lease_writes(s.w.store, "POST");
@@ -604,7 +604,7 @@ static void changes_mode(void)
     ok(by_us(&s), "and on");
     reload(&s, IDENTITY_AUTO, "10.0.0.1:16443");
     sim_run_ms(s.w.loop, RENEWALS_MS);
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "auto: left to 1.28");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "auto: left to 1.28");
     ok(lease_there(&s), "with what is there");
     leave(&s, 100);
     end(&s);
@@ -616,7 +616,7 @@ static void changes_mode_blindly(void)
     struct story s;
 
     prepare(&s, 24, IDENTITY_PUBLISH);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 200);
     kube_sim(s.w.local)->fault = SIM_REFUSE;
     for (int i = 0; i < 20; i++)
@@ -646,7 +646,7 @@ static void collects_carefully(uint64_t when_ms)
     prepare(&s, 24, IDENTITY_PUBLISH);
     (void)server_id_from_hostname(SLICE_LIT("dead"), dead);
     put(&s, dead, "x_dead", clock_wall_us() - (int64_t)4000 * 1000000);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     lists = kube_lists(s.w.store, KUBE_LEASE);
     while (kube_lists(s.w.store, KUBE_LEASE) == lists) {
@@ -660,7 +660,7 @@ static void collects_carefully(uint64_t when_ms)
     arena_reset(s.arena);
     ok(kube_get_lease(s.w.store, dead, s.arena, &s.lease), "renewed %llu ms after the list: not collected",
        (unsigned long long)when_ms);
-    is_double(world_metric(&s.w, "mvproxy_identity_leases_collected_total", NULL), 0, "and not counted");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_leases_collected_total", NULL), 0, "and not counted");
     end(&s);
 }
 
@@ -672,7 +672,7 @@ static void collects_no_more(void)
 
     prepare(&s, 24, IDENTITY_PUBLISH);
     (void)server_id_from_hostname(SLICE_LIT("dead"), dead);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     ok(by_us(&s), "published");
     reload(&s, IDENTITY_OFF, "10.0.0.1:16443");
@@ -691,14 +691,14 @@ static void wrong_clocks(void)
     struct kube_server *slow;
 
     prepare(&s, 24, IDENTITY_PUBLISH);
-    slow = kube_server_new(s.w.store, s.w.back, "slow-2", "10.0.0.2:6443", WORLD_BASE);
+    slow = kube_server_new(s.w.store, s.w.back, "slow-2", "10.0.0.2:6443", KIT_BASE);
     kube_start(slow, -(int64_t)7200 * 1000000);
     ok(strcmp(kube_id(slow), s.id) > 0, "it is for us to collect");
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 2 * HOUR_MS);
     ok(by_us(&s), "published");
     is_u64(kube_lease_writes(s.w.store, "DELETE"), 0, "nothing is deleted");
-    is_double(world_metric(&s.w, "mvproxy_identity_leases_collected_total", NULL), 0, "nor counted");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_leases_collected_total", NULL), 0, "nor counted");
     kube_stop(slow, true);
     sim_run_ms(s.w.loop, 2 * HOUR_MS);
     arena_reset(s.arena);
@@ -715,8 +715,8 @@ static void of_126(void)
     prepare(&s, 26, IDENTITY_AUTO);
     ok(server_id_126_from_hostname(SLICE_LIT("cp-a"), older), "the name");
     kube_start(s.w.local, 0);
-    world_start(&s.w);
-    ok(world_ready(&s.w, 2000), "ready");
+    cluster_kit_start(&s.w);
+    ok(cluster_kit_ready(&s.w, 2000), "ready");
     sim_run_ms(s.w.loop, 1000);
     ok(!lease_there(&s), "it is observed, and none of the later kind is made");
     s.id = older;

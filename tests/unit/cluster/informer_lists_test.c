@@ -12,7 +12,7 @@
 #include "cluster/api.h"
 #include "cluster/work.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 #define OBJECT(name) "{\"metadata\":{\"name\":\"" name "\"}}"
 #define LIST(meta, items) "{\"kind\":\"List\",\"metadata\":{" meta "},\"items\":[" items "]}"
@@ -28,7 +28,7 @@ struct answer {
 };
 
 struct recorder {
-    struct world w;
+    struct cluster_kit w;
     struct api *api;
     struct sim_server *sim;
     struct origin *origin;
@@ -122,13 +122,13 @@ static const struct informer_handler handler = {
 static void start(struct recorder *r, const struct answer *answers, size_t n, unsigned page)
 {
     memset(r, 0, sizeof(*r));
-    world_init(&r->w, WORLD_BASE);
+    cluster_kit_init(&r->w, KIT_BASE);
     r->answers = answers;
     r->n_answers = n;
     r->sim = sim_server_new(r->w.back, r->w.loop, "10.0.0.9:6443", serve, r);
-    r->origin = world_origin(r->w.back, "local", "10.0.0.9");
+    r->origin = cluster_kit_origin(r->w.back, "local", "10.0.0.9");
     r->objects = strmap_new();
-    r->api = world_api(&r->w, r->origin);
+    r->api = cluster_kit_api(&r->w, r->origin);
     r->informer = informer_new(&(struct informer_opts){.api = r->api,
                                                        .name = "things",
                                                        .path = "/apis/x/v1/things",
@@ -147,7 +147,7 @@ static void end(struct recorder *r)
     api_free(r->api);
     origin_unref(r->origin);
     strmap_free(r->objects);
-    world_end(&r->w);
+    cluster_kit_end(&r->w);
 }
 
 static void answers(void)

@@ -8,10 +8,10 @@
 #include "base/strmap.h"
 #include "cluster/api.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 struct recorder {
-    struct world w;
+    struct cluster_kit w;
     struct api *api;
     struct informer *informer;
     struct strmap *objects; /* what the informer has told us of */
@@ -98,11 +98,11 @@ static void start(struct recorder *r, uint64_t silence_ms)
                               .silence_ms = silence_ms};
 
     memset(r, 0, sizeof(*r));
-    world_init(&r->w, WORLD_BASE);
+    cluster_kit_init(&r->w, KIT_BASE);
     put(r, 1);
     put(r, 2);
     r->objects = strmap_new();
-    r->api = world_api(&r->w, r->w.origin);
+    r->api = cluster_kit_api(&r->w, r->w.origin);
     o.api = r->api;
     r->informer = informer_new(&o, &handler, r);
     if (r->objects == NULL || r->informer == NULL)
@@ -117,7 +117,7 @@ static void end(struct recorder *r)
     informer_free(r->informer);
     api_free(r->api);
     strmap_free(r->objects);
-    world_end(&r->w);
+    cluster_kit_end(&r->w);
 }
 
 static void ordinary(void)

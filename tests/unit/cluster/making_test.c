@@ -23,13 +23,13 @@
 #include "cluster/work.h"
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { MOST = 400, LONG_BYTES = 70000 };
 
 /* Of what things are made. */
 struct parts {
-    struct world w;
+    struct cluster_kit w;
     struct api *api;
     struct cluster_metrics metrics;
     struct work_queue work;
@@ -300,8 +300,8 @@ static void begin(struct parts *p)
     struct disco_doc *doc;
 
     memset(p, 0, sizeof(*p));
-    world_init(&p->w, WORLD_BATCH);
-    p->api = world_api(&p->w, p->w.origin);
+    cluster_kit_init(&p->w, KIT_BATCH);
+    p->api = cluster_kit_api(&p->w, p->w.origin);
     cluster_metrics_init(&p->metrics, p->w.metrics);
     work_queue_init(&p->work, p->w.loop);
     p->etcd = etcd_new(p->w.loop, p->w.back, &p->metrics);
@@ -345,7 +345,7 @@ static void end(struct parts *p)
     work_queue_close(&p->work);
     api_free(p->api);
     sim_run_ms(p->w.loop, 0);
-    world_end(&p->w);
+    cluster_kit_end(&p->w);
 }
 
 /* The nth allocation of it fails, for each n. */

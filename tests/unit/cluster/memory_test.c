@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every allocation may fail: whatever it was for, the layer survives and comes to the same knowledge a little later. */
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b, *c;
 };
 
 static void begin(struct story *s)
 {
-    world_init(&s->w, WORLD_BASE);
-    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    s->c = world_peer(&s->w, "cp-c", "10.0.0.3:6443", WORLD_BASE ";policy/v1:poddisruptionbudgets");
+    cluster_kit_init(&s->w, KIT_BASE);
+    s->b = cluster_kit_peer(&s->w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    s->c = cluster_kit_peer(&s->w, "cp-c", "10.0.0.3:6443", KIT_BASE ";policy/v1:poddisruptionbudgets");
     kube_set_form(s->c, KUBE_LEGACY);
     kube_put_crd(s->w.store, "crontabs.stable.example.com", "stable.example.com", "v1");
-    world_start(&s->w);
+    cluster_kit_start(&s->w);
 }
 
 static void happen(struct story *s)
@@ -24,7 +24,7 @@ static void happen(struct story *s)
     kube_stop(s->b, true);
     kube_put_crd(s->w.store, "bs.b.example.com", "b.example.com", "v1");
     sim_run_ms(s->w.loop, 1000);
-    kube_set_apis(s->b, WORLD_BASE ";batch/v2:jobs");
+    kube_set_apis(s->b, KIT_BASE ";batch/v2:jobs");
     kube_start(s->b, 0);
     (void)cluster_local_miss(s->w.cluster, NULL, NULL);
     sim_run_ms(s->w.loop, 1000);
@@ -35,11 +35,11 @@ static void happen(struct story *s)
 /* True if in the end everything is known. */
 static bool all_is_known(struct story *s)
 {
-    return world_local_serves(&s->w, "apps", "v1", "deployments") &&
-           world_peer_serves(&s->w, s->b, "batch", "v2", "jobs") &&
-           world_peer_serves(&s->w, s->c, "policy", "v1", "poddisruptionbudgets") &&
-           strcmp(world_freshness(&s->w, "policy"), "Current") == 0 &&
-           strcmp(world_freshness(&s->w, "batch"), "Current") == 0 &&
+    return cluster_kit_local_serves(&s->w, "apps", "v1", "deployments") &&
+           cluster_kit_peer_serves(&s->w, s->b, "batch", "v2", "jobs") &&
+           cluster_kit_peer_serves(&s->w, s->c, "policy", "v1", "poddisruptionbudgets") &&
+           strcmp(cluster_kit_freshness(&s->w, "policy"), "Current") == 0 &&
+           strcmp(cluster_kit_freshness(&s->w, "batch"), "Current") == 0 &&
            served_excluded(cluster_served(s->w.cluster), SLICE_LIT("stable.example.com"), SLICE_LIT("v1")) &&
            served_excluded(cluster_served(s->w.cluster), SLICE_LIT("b.example.com"), SLICE_LIT("v1"));
 }
@@ -81,10 +81,10 @@ static void switched_on(void)
             ok(switch_peers(&s, true), "and the next time they are switched on");
             sim_run_ms(s.w.loop, 4000);
         }
-        ok(served_synced(cluster_served(s.w.cluster)) && world_peer_serves(&s.w, s.b, "batch", "v1", "jobs") &&
+        ok(served_synced(cluster_served(s.w.cluster)) && cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs") &&
                served_excluded(cluster_served(s.w.cluster), SLICE_LIT("stable.example.com"), SLICE_LIT("v1")),
            "allocation %llu of switching peers on fails", (unsigned long long)n);
-        world_end(&s.w);
+        cluster_kit_end(&s.w);
     }
 }
 
@@ -130,9 +130,9 @@ static void reloaded(void)
             ok(cluster_update(s.w.cluster, &s.w.opts), "and the next reload is not");
             sim_run_ms(s.w.loop, 4000);
         }
-        ok(has_static_peer(&s) && world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"),
+        ok(has_static_peer(&s) && cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"),
            "allocation %llu of a reload fails", (unsigned long long)n);
-        world_end(&s.w);
+        cluster_kit_end(&s.w);
     }
     diag("%llu allocations in a reload", (unsigned long long)calls);
 }
@@ -155,7 +155,7 @@ static void waited_for(void)
 
         begin(&s);
         sim_run_ms(s.w.loop, 3000);
-        kube_set_apis(s.w.local, n % 2 == 0 ? WORLD_BATCH : WORLD_BASE ";batch/v2:jobs");
+        kube_set_apis(s.w.local, n % 2 == 0 ? KIT_BATCH : KIT_BASE ";batch/v2:jobs");
         calls = n == 0 ? mem_calls() : calls;
         mem_fail_nth(n);
         waits = cluster_local_miss(s.w.cluster, on_looked, &called) != NULL;
@@ -165,8 +165,8 @@ static void waited_for(void)
         mem_fail_nth(0);
         sim_run_ms(s.w.loop, 1000);
         is_u64(called, waits, "allocation %llu fails: who waits is called", (unsigned long long)n);
-        ok(world_local_serves(&s.w, "batch", n % 2 == 0 ? "v1" : "v2", "jobs"), "and what is new is known");
-        world_end(&s.w);
+        ok(cluster_kit_local_serves(&s.w, "batch", n % 2 == 0 ? "v1" : "v2", "jobs"), "and what is new is known");
+        cluster_kit_end(&s.w);
     }
 }
 
@@ -185,7 +185,7 @@ int main(void)
     happen(&s);
     calls = mem_calls() - calls;
     ok(all_is_known(&s), "without failures all is known");
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
     diag("%llu allocations", (unsigned long long)calls);
     for (uint64_t n = 1; n < calls; n += 1 + n / 40) {
         begin(&s);
@@ -197,7 +197,7 @@ int main(void)
         sim_run_ms(s.w.loop, 45000);
         if (!ok(all_is_known(&s), "allocation %llu fails", (unsigned long long)n))
             break;
-        world_end(&s.w);
+        cluster_kit_end(&s.w);
     }
     return tap_end();
 }

@@ -21,7 +21,7 @@
 #include "cluster/schemas.h"
 #include "cluster/server.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 static void on_answer(void *arg, const struct etcd_answer *a)
 {
@@ -32,19 +32,19 @@ static void on_answer(void *arg, const struct etcd_answer *a)
 
 static void no_etcd(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct cluster_metrics metrics;
     struct etcd *e;
     unsigned called = 0;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     cluster_metrics_init(&metrics, w.metrics);
     e = etcd_new(w.loop, w.back, &metrics);
     ok(etcd_call(e, ETCD_GRANT, SLICE_LIT("{}"), on_answer, &called) != NULL && called == 0, "not from inside");
     sim_run_ms(w.loop, 10);
     is_u64(called, 1, "called once");
     etcd_free(e);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

@@ -12,8 +12,8 @@
 #include "cluster/records.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_etcd.h"
-#include "sim/world.h"
 
 #define FOLDER "/registry/peerserverleases/"
 #define PUBLISHING "mvproxy_identity_lease_publishing"
@@ -22,7 +22,7 @@
 enum { ARENA = 1 << 20, HOUR_MS = 3600 * 1000, SETTLED_MS = 45000 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct api *api;
     struct cluster_metrics metrics;
     struct arena *arena;
@@ -60,10 +60,10 @@ static void prepare(struct story *s, unsigned minor)
 {
     memset(s, 0, sizeof(*s));
     s->arena = arena_new(ARENA);
-    world_init(&s->w, WORLD_BASE);
-    world_without_lease(&s->w, minor);
+    cluster_kit_init(&s->w, KIT_BASE);
+    cluster_kit_without_lease(&s->w, minor);
     s->id = kube_id(s->w.local);
-    s->api = world_api(&s->w, s->w.origin);
+    s->api = cluster_kit_api(&s->w, s->w.origin);
     cluster_metrics_init(&s->metrics, s->w.metrics);
 }
 
@@ -77,7 +77,7 @@ static void end(struct story *s)
         sim_etcd_free(s->etcd);
     if (s->origin != NULL)
         origin_unref(s->origin);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
     arena_free(s->arena);
 }
 
@@ -191,9 +191,9 @@ static void start_observing(struct story *s)
 
 static bool is_published(struct story *s)
 {
-    return by_us(s) && world_metric(&s->w, PUBLISHING, NULL) == 1 &&
+    return by_us(s) && cluster_kit_metric(&s->w, PUBLISHING, NULL) == 1 &&
            strcmp(identity_state_name(s->identity), "publishing") == 0 &&
-           world_metric(&s->w, RENEWALS, "conflict", NULL) == 0;
+           cluster_kit_metric(&s->w, RENEWALS, "conflict", NULL) == 0;
 }
 
 static bool is_told(struct story *s)

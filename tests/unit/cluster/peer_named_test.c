@@ -6,11 +6,11 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 #define ID(letter) "apiserver-" letter letter "aaaaaaaaaaaaaaaaaaaaaaaa"
 
-static void put_lease(struct world *w, const char *id, const char *hostname, const char *address)
+static void put_lease(struct cluster_kit *w, const char *id, const char *hostname, const char *address)
 {
     char holder[80];
     const struct kube_lease l = {.name = id,
@@ -24,7 +24,7 @@ static void put_lease(struct world *w, const char *id, const char *hostname, con
     kube_put_lease(w->store, &l);
 }
 
-static void drained(struct world *w, const char *name, bool want, const char *id, const char *what)
+static void drained(struct cluster_kit *w, const char *name, bool want, const char *id, const char *what)
 {
     struct cluster_drained done = {.id = "none"};
     struct err err = {""};
@@ -33,7 +33,7 @@ static void drained(struct world *w, const char *name, bool want, const char *id
     is_str(done.id, id, "%s: it is meant", what);
 }
 
-static void refused(struct world *w, const char *name, const char *text, const char *what)
+static void refused(struct cluster_kit *w, const char *name, const char *text, const char *what)
 {
     struct cluster_drained done;
     struct err drain = {""}, refresh = {""};
@@ -47,42 +47,42 @@ static void refused(struct world *w, const char *name, const char *text, const c
 /* More Leases than there may be servers: whose it is that nobody knows is told, and counted. */
 static void too_many(void)
 {
-    struct world w;
+    struct cluster_kit w;
     const struct change *told;
     struct changes *changes = changes_new();
     char id[48], host[16];
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.changes = changes;
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     for (unsigned i = 0; i < LIMIT_PEERS; i++) {
         (void)snprintf(id, sizeof(id), "apiserver-a%025u", i);
         (void)snprintf(host, sizeof(host), "cp-%u", i);
         put_lease(&w, id, host, "");
     }
     sim_run_ms(w.loop, 500);
-    is_u64((uint64_t)world_metric(&w, "mvproxy_peers_ignored_total", NULL), 0, "as many as may be");
+    is_u64((uint64_t)cluster_kit_metric(&w, "mvproxy_peers_ignored_total", NULL), 0, "as many as may be");
     put_lease(&w, ID("b"), "cp-late", "");
     sim_run_ms(w.loop, 500);
     told = changes_at(changes, true, 0);
     ok(told != NULL && strcmp(told->subject, "cp-late") == 0 && strstr(told->text, "256 other API servers") != NULL,
        "one more: told by its host name");
-    ok(world_metric(&w, "mvproxy_peers_ignored_total", NULL) >= 1, "and counted");
-    world_end(&w);
+    ok(cluster_kit_metric(&w, "mvproxy_peers_ignored_total", NULL) >= 1, "and counted");
+    cluster_kit_end(&w);
     changes_free(changes);
 }
 
 int main(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     struct err err = {""};
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     refused(&w, "cp-x", "", "nobody");
     is_str(cluster_nearest_peer(w.cluster, "pc-b"), "cp-b", "who was meant");
     is_null(cluster_nearest_peer(w.cluster, "elsewhere"), "nobody was");
@@ -93,7 +93,7 @@ int main(void)
     sim_run_ms(w.loop, 500);
     drained(&w, "cp-b", true, kube_id(b), "others have no address");
     sim_run_ms(w.loop, 100);
-    ok(world_peer_of(&w, b)->drained, "and so it is");
+    ok(cluster_kit_peer_of(&w, b)->drained, "and so it is");
     drained(&w, "cp-b", false, kube_id(b), "and back");
     is_str(cluster_refresh_server(w.cluster, "cp-b", &err), kube_id(b), "its discovery is read again");
     put_lease(&w, ID("b"), "cp-b", "10.0.0.2:6443");
@@ -121,7 +121,7 @@ int main(void)
     put_lease(&w, ID("g"), "cp-a", "10.0.0.7:6443");
     sim_run_ms(w.loop, 500);
     is_str(cluster_refresh_server(w.cluster, "cp-a", &err), kube_id(w.local), "whoever else says that he is it");
-    world_end(&w);
+    cluster_kit_end(&w);
     too_many();
     return tap_end();
 }

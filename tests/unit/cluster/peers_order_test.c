@@ -4,14 +4,14 @@
 
 #include "base/clock.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
-#define BATCH_V2 WORLD_BATCH ";batch/v2:jobs"
+#define BATCH_V2 KIT_BATCH ";batch/v2:jobs"
 
 enum { RENEW_MS = 10000, SOON_MS = 100, RHYTHM_MIN_MS = 9500, RHYTHM_MAX_MS = 11000 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     char moment[100]; /* which of the sweep */
     unsigned denied;  /* milliseconds in which it would have been 404 */
@@ -22,8 +22,8 @@ static bool is_denied(struct story *s, const char *version)
 {
     const struct served *served = cluster_served(s->w.cluster);
 
-    return !world_local_serves(&s->w, "batch", version, "jobs") &&
-           !world_peer_serves(&s->w, s->b, "batch", version, "jobs") && !served_unknown_peer(served) &&
+    return !cluster_kit_local_serves(&s->w, "batch", version, "jobs") &&
+           !cluster_kit_peer_serves(&s->w, s->b, "batch", version, "jobs") && !served_unknown_peer(served) &&
            !served_undiscovered(served, SLICE_LIT("batch"), slice_str(version));
 }
 
@@ -38,11 +38,11 @@ static void pass(struct story *s, uint64_t ms, const char *version)
 static void begin(struct story *s, uint64_t delay_ms)
 {
     memset(s, 0, sizeof(*s));
-    world_init(&s->w, WORLD_BASE);
-    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&s->w, KIT_BASE);
+    s->b = cluster_kit_peer(&s->w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     kube_sim(s->b)->delay_ms = delay_ms;
-    world_start(&s->w);
-    ok(world_ready(&s->w, 3000), "ready");
+    cluster_kit_start(&s->w);
+    ok(cluster_kit_ready(&s->w, 3000), "ready");
 }
 
 enum old_lease { DELETED, ANOTHER_HOLDER, SAME_HOLDER };
@@ -82,8 +82,8 @@ static void upgrade(enum old_lease old, uint64_t look_ms, uint64_t delay_ms, boo
     pass(&s, unseen ? 8000 : SOON_MS + 2 * delay_ms, "v1");
     pass(&s, 20000, "v2");
     is_u64(s.denied, 0, "nothing is denied: %s", s.moment);
-    is_str(world_freshness(&s.w, "batch"), "Current", "and all is known: %s", s.moment);
-    world_end(&s.w);
+    is_str(cluster_kit_freshness(&s.w, "batch"), "Current", "and all is known: %s", s.moment);
+    cluster_kit_end(&s.w);
 }
 
 static void upgrades(void)
@@ -122,7 +122,7 @@ static void is_noticed(uint64_t lives_ms, uint64_t away_ms, bool core)
            "what is new in the core group is known: %s", s.moment);
     else
         ok(!is_denied(&s, "v2"), "what is new is known: %s", s.moment);
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
 }
 
 static void are_noticed(void)
@@ -147,7 +147,7 @@ static void regular(void)
     asked = kube_discovery_requests(s.b);
     sim_run_ms(s.w.loop, 300000);
     ok(kube_discovery_requests(s.b) - asked <= 24, "asked by interval only, twelve times at most");
-    is_double(world_metric(&s.w, "mvproxy_discovery_refreshes_total", "peer", "lease", "unchanged", NULL), 0,
+    is_double(cluster_kit_metric(&s.w, "mvproxy_discovery_refreshes_total", "peer", "lease", "unchanged", NULL), 0,
               "never for its Lease");
     (void)snprintf(holder, sizeof(holder), "%s_process-1", kube_id(s.b));
     often.name = kube_id(s.b);
@@ -157,9 +157,9 @@ static void regular(void)
         kube_put_lease(s.w.store, &often);
         sim_run_ms(s.w.loop, 500);
     }
-    is_double(world_metric(&s.w, "mvproxy_discovery_refreshes_total", "peer", "lease", "unchanged", NULL), 1,
+    is_double(cluster_kit_metric(&s.w, "mvproxy_discovery_refreshes_total", "peer", "lease", "unchanged", NULL), 1,
               "once for another rhythm than before");
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
 }
 
 int main(void)

@@ -7,63 +7,63 @@
 #include "base/random.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
-static const char *life_of(struct world *w, const struct kube_server *k)
+static const char *life_of(struct cluster_kit *w, const struct kube_server *k)
 {
-    const struct served_peer *p = world_peer_of(w, k);
+    const struct served_peer *p = cluster_kit_peer_of(w, k);
 
     return p == NULL ? "none" : p->life == SERVED_LIVE ? "live" : "lapsed";
 }
 
-static const char *address_of(struct world *w, const struct kube_server *k)
+static const char *address_of(struct cluster_kit *w, const struct kube_server *k)
 {
-    const struct served_peer *p = world_peer_of(w, k);
+    const struct served_peer *p = cluster_kit_peer_of(w, k);
 
     return p == NULL || p->origin == NULL ? NULL : origin_address(p->origin);
 }
 
-static struct kube_server *start_pair(struct world *w)
+static struct kube_server *start_pair(struct cluster_kit *w)
 {
     struct kube_server *b;
 
-    world_init(w, WORLD_BASE);
-    b = world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(w);
-    ok(world_ready(w, 2000), "ready");
+    cluster_kit_init(w, KIT_BASE);
+    b = cluster_kit_peer(w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(w);
+    ok(cluster_kit_ready(w, 2000), "ready");
     return b;
 }
 
 static void crash(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     sim_run_ms(w.loop, 20000);
     kube_stop(b, false);
     sim_run_ms(w.loop, 3000);
     is_str(life_of(&w, b), "live", "renewed a moment ago: live");
-    is_str(world_freshness(&w, "batch"), "Current", "its document was confirmed less than an interval ago");
+    is_str(cluster_kit_freshness(&w, "batch"), "Current", "its document was confirmed less than an interval ago");
     sim_run_ms(w.loop, 39000);
     is_str(life_of(&w, b), "lapsed", "after 40 s: lapsed");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "it stays a candidate");
-    is_str(world_freshness(&w, "batch"), "Stale", "its group is marked, not dropped");
-    is_str(world_freshness(&w, "apps"), "Current", "what the local server serves too is not");
-    is_double(world_metric(&w, "mvproxy_peers", "lapsed", NULL), 1, "counted as lapsed");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "it stays a candidate");
+    is_str(cluster_kit_freshness(&w, "batch"), "Stale", "its group is marked, not dropped");
+    is_str(cluster_kit_freshness(&w, "apps"), "Current", "what the local server serves too is not");
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "lapsed", NULL), 1, "counted as lapsed");
     ok(!served_unknown_peer(cluster_served(w.cluster)), "a lapsed one is not waited for");
     sim_run_ms(w.loop, 260000);
     is_str(life_of(&w, b), "none", "after five minutes: forgotten, although its Lease says an hour");
-    is_str(world_freshness(&w, "batch"), "", "and its groups with it");
-    is_double(world_metric(&w, "mvproxy_peers", "forgotten", NULL), 1, "its Lease is kept in mind");
+    is_str(cluster_kit_freshness(&w, "batch"), "", "and its groups with it");
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "forgotten", NULL), 1, "its Lease is kept in mind");
     kube_start(b, 0);
     sim_run_ms(w.loop, 100);
     is_str(life_of(&w, b), "live", "a renewal brings it back at once");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "with its document");
-    is_str(world_freshness(&w, "batch"), "Current", "merged again");
-    world_end(&w);
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "with its document");
+    is_str(cluster_kit_freshness(&w, "batch"), "Current", "merged again");
+    cluster_kit_end(&w);
 }
 
-static void renew_nothing(struct world *w, struct kube_server *b, bool nothing)
+static void renew_nothing(struct cluster_kit *w, struct kube_server *b, bool nothing)
 {
     kube_pause_renewal(b, nothing);
     kube_pause_renewal(w->local, nothing);
@@ -72,20 +72,20 @@ static void renew_nothing(struct world *w, struct kube_server *b, bool nothing)
 /* etcd is full, or a webhook denies it: no Lease is renewed for ten minutes, and everybody answers. */
 static void unwritable(bool pulse)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.pulse = pulse;
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready; pulse %d", pulse);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready; pulse %d", pulse);
     sim_run_ms(w.loop, 20000);
     renew_nothing(&w, b, true);
     for (int i = 0; i < 10; i++) {
         sim_run_ms(w.loop, 60000);
         is_str(life_of(&w, b), "live", "nobody's Lease is renewed, and it answers: live");
-        is_str(world_freshness(&w, "batch"), "Current", "its APIs are as current as ever");
+        is_str(cluster_kit_freshness(&w, "batch"), "Current", "its APIs are as current as ever");
     }
     kube_sim(b)->fault = SIM_REFUSE;
     sim_run_ms(w.loop, 40000);
@@ -98,13 +98,13 @@ static void unwritable(bool pulse)
     kube_stop(b, true);
     sim_run_ms(w.loop, 301000);
     is_str(life_of(&w, b), "none", "who really leaves is forgotten");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* The others' Leases are renewed: this one has a trouble of its own (no etcd), although it answers. */
 static void alone_unwritable(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     sim_run_ms(w.loop, 20000);
@@ -113,19 +113,19 @@ static void alone_unwritable(void)
     is_str(life_of(&w, b), "lapsed", "only its own Lease is not renewed: lapsed");
     sim_run_ms(w.loop, 600000);
     is_str(life_of(&w, b), "lapsed", "but not forgotten while it answers");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "what only it serves is found");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "what only it serves is found");
     kube_pause_renewal(w.local, true);
     sim_run_ms(w.loop, 60000);
     kube_pause_renewal(w.local, false);
     sim_run_ms(w.loop, 60000);
     is_str(life_of(&w, b), "lapsed", "the same after others could not renew either");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Everybody can renew again, one after the other: nobody lapses because he is not the first. */
 static void writable_again(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     sim_run_ms(w.loop, 20000);
@@ -141,33 +141,33 @@ static void writable_again(void)
     kube_pause_renewal(b, false);
     sim_run_ms(w.loop, 60000);
     is_str(life_of(&w, b), "live", "and when it is renewed itself");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* What answers at a silent peer's address is somebody else. */
 static void address_reused(const char *hop)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.pulse = true;
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, 20000);
     renew_nothing(&w, b, true);
     kube_set_hop(b, hop == NULL ? kube_id(b) : hop);
     sim_run_ms(w.loop, 310000);
     is_str(life_of(&w, b), hop == NULL ? "live" : "none", "an mvproxy before %s server answers",
            hop == NULL ? "this" : "another");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Of two bare servers at one address the one answers whose Lease was renewed later: the other is gone. */
 static void address_shared(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
     struct kube_lease other = {.name = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe",
                                .hostname = "cp-new",
@@ -184,12 +184,12 @@ static void address_shared(void)
     }
     is_str(life_of(&w, b), "none", "forgotten, whoever answers at its address");
     is_u64(served_n_peers(cluster_served(w.cluster)), 1, "who has the address now is there");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void paused(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     sim_run_ms(w.loop, 20000);
@@ -200,69 +200,69 @@ static void paused(void)
     is_str(life_of(&w, b), "live", "the time in which we were suspended is not its silence");
     sim_run_ms(w.loop, 20000);
     is_str(life_of(&w, b), "lapsed", "the time before and after is");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void graceful(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     kube_stop(b, true);
     sim_run_ms(w.loop, 20);
     is_str(life_of(&w, b), "lapsed", "a deleted Lease: lapsed at once");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "it stays a candidate: 503 and not 404");
-    is_str(world_freshness(&w, "batch"), "Stale", "what only it serves is stale");
-    is_str(world_freshness(&w, "apps"), "Current", "the rest is not");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "it stays a candidate: 503 and not 404");
+    is_str(cluster_kit_freshness(&w, "batch"), "Stale", "what only it serves is stale");
+    is_str(cluster_kit_freshness(&w, "apps"), "Current", "the rest is not");
     ok(!served_unknown_peer(cluster_served(w.cluster)), "nobody waits for it to say more");
     sim_run_ms(w.loop, 298000);
     is_str(life_of(&w, b), "lapsed", "just below five minutes later still");
     sim_run_ms(w.loop, 3000);
     is_str(life_of(&w, b), "none", "then it is forgotten");
-    is_double(world_metric(&w, "mvproxy_peers", "forgotten", NULL), 0, "altogether");
-    is_str(world_freshness(&w, "batch"), "", "the last peer's groups leave the document too");
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "forgotten", NULL), 0, "altogether");
+    is_str(cluster_kit_freshness(&w, "batch"), "", "the last peer's groups leave the document too");
     ok(slice_eq(served_merged(cluster_served(w.cluster), SERVED_V2)->body, kube_document(w.local)),
        "which is the local one again");
     is_slice(served_merged(cluster_served(w.cluster), SERVED_V2)->etag, kube_etag(w.local), "under its tag");
     kube_start(b, 0);
     sim_run_ms(w.loop, 20);
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "20 ms after its Lease it is routed to");
-    world_end(&w);
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "20 ms after its Lease it is routed to");
+    cluster_kit_end(&w);
 }
 
 /* As kube-apiserver 1.35 and later restart: the Lease goes, and comes back with another holder. */
 static void graceful_restart(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     kube_stop(b, true);
     sim_run_ms(w.loop, 100000);
-    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    kube_set_apis(b, KIT_BASE ";batch/v2:jobs");
     kube_sim(b)->delay_ms = 700;
     kube_start(b, 0);
     sim_run_ms(w.loop, 100);
     is_str(life_of(&w, b), "live", "back: live at once");
-    ok(!world_peer_of(&w, b)->discovery_known && served_unknown_peer(cluster_served(w.cluster)),
+    ok(!cluster_kit_peer_of(&w, b)->discovery_known && served_unknown_peer(cluster_served(w.cluster)),
        "what it serves now is unknown, so nothing is denied");
     kube_stop(b, true);
     sim_run_ms(w.loop, 20);
     is_str(life_of(&w, b), "lapsed", "gone again before it answered");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "the old document is the best there is");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "the old document is the best there is");
     kube_start(b, 0);
     sim_run_ms(w.loop, 2000);
-    ok(world_peer_serves(&w, b, "batch", "v2", "jobs"), "its answer counts");
-    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "and nothing is left of what it served before");
-    ok(!world_merged_has(&w, "cronjobs"), "in the merged document neither");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v2", "jobs"), "its answer counts");
+    ok(!cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "and nothing is left of what it served before");
+    ok(!cluster_kit_merged_has(&w, "cronjobs"), "in the merged document neither");
     sim_run_ms(w.loop, 400000);
     is_str(life_of(&w, b), "live", "the grace is over, and it goes on living");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Never has a Lease that comes and goes made anybody deny what it serves. */
 static void restarts_over_and_over(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
     unsigned denied = 0;
 
@@ -270,23 +270,23 @@ static void restarts_over_and_over(void)
         kube_stop(b, true);
         for (unsigned n = 0; n < 10; n++) {
             sim_run_ms(w.loop, random_below(3000));
-            denied +=
-                !world_peer_serves(&w, b, "batch", "v1", "jobs") && !served_unknown_peer(cluster_served(w.cluster));
+            denied += !cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs") &&
+                      !served_unknown_peer(cluster_served(w.cluster));
         }
         kube_start(b, 0);
         for (unsigned n = 0; n < 10; n++) {
             sim_run_ms(w.loop, random_below(30));
-            denied +=
-                !world_peer_serves(&w, b, "batch", "v1", "jobs") && !served_unknown_peer(cluster_served(w.cluster));
+            denied += !cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs") &&
+                      !served_unknown_peer(cluster_served(w.cluster));
         }
     }
     is_u64(denied, 0, "over 200 graceful restarts it is a candidate, or waited for");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void no_grace(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     w.opts.leave_grace_ms = 0;
@@ -294,7 +294,7 @@ static void no_grace(void)
     kube_stop(b, true);
     sim_run_ms(w.loop, 20);
     is_str(life_of(&w, b), "none", "without grace a deleted Lease forgets at once");
-    is_str(world_freshness(&w, "batch"), "", "and its groups");
+    is_str(cluster_kit_freshness(&w, "batch"), "", "and its groups");
     kube_start(b, 0);
     sim_run_ms(w.loop, 20);
     w.opts.leave_grace_ms = 300000;
@@ -306,17 +306,17 @@ static void no_grace(void)
     cluster_update(w.cluster, &w.opts);
     sim_run_ms(w.loop, 1000);
     is_str(life_of(&w, b), "none", "until it is taken away");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* The grace is for whoever was there, whether he has said what he serves or not: not for the dead. */
 static void left_for_good(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w), *c, *d;
 
-    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BATCH);
-    d = world_peer(&w, "cp-d", "10.0.0.4:6443", WORLD_BATCH);
+    c = cluster_kit_peer(&w, "cp-c", "10.0.0.3:6443", KIT_BATCH);
+    d = cluster_kit_peer(&w, "cp-d", "10.0.0.4:6443", KIT_BATCH);
     kube_sim(d)->fault = SIM_HANG;
     sim_run_ms(w.loop, 30000);
     kube_delete(w.store, KUBE_LEASE, kube_id(d));
@@ -333,17 +333,17 @@ static void left_for_good(void)
     is_str(life_of(&w, b), "none", "gets no more time than before");
     kube_stop(c, false);
     sim_run_ms(w.loop, 301000);
-    is_double(world_metric(&w, "mvproxy_peers", "forgotten", NULL), 1, "another one is forgotten, its Lease is there");
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "forgotten", NULL), 1, "another is forgotten, with its Lease");
     kube_delete(w.store, KUBE_LEASE, kube_id(c));
     sim_run_ms(w.loop, 20);
-    is_double(world_metric(&w, "mvproxy_peers", "forgotten", NULL), 0, "and goes with it");
-    world_end(&w);
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "forgotten", NULL), 0, "and goes with it");
+    cluster_kit_end(&w);
 }
 
 /* While nothing can be seen nobody runs out of grace: the new Lease may be there already. */
 static void left_unseen(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     kube_stop(b, true);
@@ -359,12 +359,12 @@ static void left_unseen(void)
     kube_stop(b, true);
     sim_run_ms(w.loop, 301000);
     is_str(life_of(&w, b), "none", "or not");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void static_leaves(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct cluster_static_peer fixed = {.name = "cp-b", .host = "10.0.0.2", .port = 6443};
     struct kube_server *b = start_pair(&w);
 
@@ -375,7 +375,7 @@ static void static_leaves(void)
     kube_stop(b, true);
     sim_run_ms(w.loop, 5000);
     is_str(life_of(&w, b), "lapsed", "a static peer whose Lease is deleted has lapsed");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and stays a candidate");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "and stays a candidate");
     kube_sim(b)->fault = SIM_FINE;
     sim_run_ms(w.loop, 13000);
     is_str(life_of(&w, b), "live", "it needs no Lease to be live: an answer will do");
@@ -393,63 +393,63 @@ static void static_leaves(void)
     is_str(life_of(&w, b), "lapsed", "one that has left is no longer configured either: it keeps its time");
     sim_run_ms(w.loop, 301000);
     is_str(life_of(&w, b), "none", "which passes");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void holder_change(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     /* Rolled to another version without its Lease being deleted (before 1.35); slow to answer while it starts. */
     sim_run_ms(w.loop, 3000);
-    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    kube_set_apis(b, KIT_BASE ";batch/v2:jobs");
     kube_sim(b)->delay_ms = 700;
     kube_start(b, 0);
     sim_run_ms(w.loop, 100);
     is_str(life_of(&w, b), "live", "another holder: live");
-    ok(!world_peer_of(&w, b)->discovery_known, "but what it serves now is unknown");
+    ok(!cluster_kit_peer_of(&w, b)->discovery_known, "but what it serves now is unknown");
     ok(served_unknown_peer(cluster_served(w.cluster)), "which is row 11 of the routing table");
-    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs"), "nothing is routed by the old document");
-    is_str(world_freshness(&w, "batch"), "Current", "it is still advertised");
+    ok(!cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "nothing is routed by the old document");
+    is_str(cluster_kit_freshness(&w, "batch"), "Current", "it is still advertised");
     sim_run_ms(w.loop, 1500);
-    ok(world_peer_serves(&w, b, "batch", "v2", "jobs") && !world_peer_serves(&w, b, "batch", "v1", "jobs"),
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v2", "jobs") && !cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"),
        "the new document counts");
     ok(!served_unknown_peer(cluster_served(w.cluster)), "nothing is unknown");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Its new process is never heard of: what the old one said is the best there is. */
 static void holder_changes_and_dies(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     kube_sim(b)->delay_ms = 3600000;
     kube_start(b, 0);
     sim_run_ms(w.loop, 5000);
-    ok(!world_peer_serves(&w, b, "batch", "v1", "jobs") && served_unknown_peer(cluster_served(w.cluster)),
+    ok(!cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs") && served_unknown_peer(cluster_served(w.cluster)),
        "another holder that does not answer: unknown");
     kube_stop(b, false);
     sim_run_ms(w.loop, 60000);
     is_str(life_of(&w, b), "lapsed", "and lapses");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "what it served before is held back, not denied");
-    is_str(world_freshness(&w, "batch"), "Stale", "as the merged document has it");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "what it served before is held back, not denied");
+    is_str(cluster_kit_freshness(&w, "batch"), "Stale", "as the merged document has it");
     ok(!served_unknown_peer(cluster_served(w.cluster)), "what nobody ever served is not");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void restart_of_same(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     kube_stop(b, false);
     kube_start(b, 0);
     sim_run_ms(w.loop, 50);
-    ok(world_peer_of(&w, b)->discovery_known && world_peer_serves(&w, b, "batch", "v1", "jobs"),
+    ok(cluster_kit_peer_of(&w, b)->discovery_known && cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"),
        "another holder with the same tag: 304 is knowledge");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void skewed_clocks(void)
@@ -457,39 +457,39 @@ static void skewed_clocks(void)
     static const int64_t skews_s[] = {-86400 / 2, -3000, -60, 60, 3000, 86400, 86400 * 365};
 
     for (size_t i = 0; i < ROWS(skews_s); i++) {
-        struct world w;
+        struct cluster_kit w;
         struct kube_server *b = start_pair(&w);
 
         kube_start(b, skews_s[i] * 1000000);
         sim_run_ms(w.loop, 15 * 60000);
         is_str(life_of(&w, b), "live", "a clock that is %lld s off: live", (long long)skews_s[i]);
-        is_str(world_freshness(&w, "batch"), "Current", "and current");
+        is_str(cluster_kit_freshness(&w, "batch"), "Current", "and current");
         kube_pause_renewal(b, true);
         sim_run_ms(w.loop, 55000);
         is_str(life_of(&w, b), "lapsed", "and lapses when it stops renewing");
-        world_end(&w);
+        cluster_kit_end(&w);
     }
 }
 
 static void ghosts(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_lease dead = {.name = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe",
                               .hostname = "test-server-a",
                               .holder = "apiserver-tcwjsvs6hjq4qbwzx5rvp5fsqe_x",
                               .address = "10.0.0.7:6443",
                               .duration_s = 3600};
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     dead.renew_us = clock_wall_us() - 3700 * INT64_C(1000000);
     kube_put_lease(w.store, &dead);
     kube_put_apiservice(w.store, "batch", "v1", false);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "an expired Lease does not delay readiness");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "an expired Lease does not delay readiness");
     is_u64(served_n_peers(cluster_served(w.cluster)), 0, "and makes no peer");
     ok(served_undiscovered(cluster_served(w.cluster), SLICE_LIT("batch"), SLICE_LIT("v1")),
        "but if only the clocks say so, what some server registered may be its");
-    is_str(world_freshness(&w, "batch"), "Stale", "and is not missing from discovery");
+    is_str(cluster_kit_freshness(&w, "batch"), "Stale", "and is not missing from discovery");
     sim_run_ms(w.loop, 26000);
     ok(!served_undiscovered(cluster_served(w.cluster), SLICE_LIT("batch"), SLICE_LIT("v1")), "for a while");
     dead.renew_us = clock_wall_us() - 3700 * INT64_C(1000000) + 10000000;
@@ -498,7 +498,7 @@ static void ghosts(void)
     is_u64(served_n_peers(cluster_served(w.cluster)), 1, "unless it is seen to be renewed after all");
     sim_run_ms(w.loop, 41000);
     is_int(served_peer_at(cluster_served(w.cluster), 0)->life, SERVED_LAPSED, "and lapses again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void impostors(void)
@@ -524,11 +524,11 @@ static void impostors(void)
           .no_label = true,
           .duration_s = 3600}},
     };
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct kube_lease l = rows[i].lease;
 
@@ -540,12 +540,12 @@ static void impostors(void)
         kube_delete(w.store, KUBE_LEASE, l.name);
         sim_run_ms(w.loop, 100);
     }
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void turns_bad(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
     struct kube_lease l = {.name = kube_id(b), .hostname = "cp-b", .address = "10.0.0.2:6443", .duration_s = 3600};
 
@@ -556,19 +556,19 @@ static void turns_bad(void)
     kube_start(b, 0);
     sim_run_ms(w.loop, 50);
     is_str(life_of(&w, b), "live", "until it is good again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void addresses(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
     struct kube_lease l = {.name = kube_id(b), .hostname = "cp-b", .holder = NULL, .duration_s = 3600};
     struct cluster_static_peer fixed = {.name = "cp-b", .host = "10.0.1.2", .port = 7443};
     struct kube_server *other =
-        kube_server_new(w.store, w.back, "cp-b", "10.0.1.2:7443", WORLD_BASE ";static.example/v1:things");
+        kube_server_new(w.store, w.back, "cp-b", "10.0.1.2:7443", KIT_BASE ";static.example/v1:things");
     struct kube_server *moved =
-        kube_server_new(w.store, w.back, "cp-b", "10.0.2.2:6443", WORLD_BASE ";moved.example/v1:things");
+        kube_server_new(w.store, w.back, "cp-b", "10.0.2.2:6443", KIT_BASE ";moved.example/v1:things");
     char holder[100];
 
     (void)moved;
@@ -582,21 +582,21 @@ static void addresses(void)
     kube_put_lease(w.store, &l);
     sim_run_ms(w.loop, 50);
     is_str(address_of(&w, b), "10.0.2.2:6443", "the annotation changes");
-    ok(world_peer_serves(&w, b, "moved.example", "v1", "things"), "and the new place is asked at once");
+    ok(cluster_kit_peer_serves(&w, b, "moved.example", "v1", "things"), "and the new place is asked at once");
     l.address = "cp-b.example:6443";
     l.renew_us += 10000000;
     kube_put_lease(w.store, &l);
     sim_run_ms(w.loop, 50);
     is_str(address_of(&w, b), NULL, "a name in the annotation is no address");
-    is_double(world_metric(&w, "apiserver_peer_discovery_sync_errors_total", "hostport_resolution", NULL), 1,
+    is_double(cluster_kit_metric(&w, "apiserver_peer_discovery_sync_errors_total", "hostport_resolution", NULL), 1,
               "which is counted");
-    ok(world_peer_of(&w, b) != NULL, "but the peer is one");
+    ok(cluster_kit_peer_of(&w, b) != NULL, "but the peer is one");
     w.opts.static_peers = &fixed;
     w.opts.n_static_peers = 1;
     cluster_update(w.cluster, &w.opts);
     sim_run_ms(w.loop, 50);
     is_str(address_of(&w, b), "10.0.1.2:7443", "a static address by host name");
-    ok(world_peer_serves(&w, b, "static.example", "v1", "things"), "is used");
+    ok(cluster_kit_peer_serves(&w, b, "static.example", "v1", "things"), "is used");
     l.address = "10.0.0.2:6443";
     l.renew_us += 10000000;
     kube_put_lease(w.store, &l);
@@ -606,36 +606,36 @@ static void addresses(void)
     cluster_update(w.cluster, &w.opts);
     sim_run_ms(w.loop, 50);
     is_str(address_of(&w, b), "10.0.0.2:6443", "taken away by a reload: the annotation again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void static_without_lease(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     struct cluster_static_peer fixed = {.name = "cp-b", .host = "127.0.0.1", .port = 7443};
 
-    world_init(&w, WORLD_BASE);
-    b = kube_server_new(w.store, w.back, "cp-b", "127.0.0.1:7443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = kube_server_new(w.store, w.back, "cp-b", "127.0.0.1:7443", KIT_BATCH);
     w.opts.static_peers = &fixed;
     w.opts.n_static_peers = 1;
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     is_str(life_of(&w, b), "live", "a static peer needs no Lease");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and may be on loopback: it is listed explicitly");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "and may be on loopback: it is listed explicitly");
     sim_run_ms(w.loop, 10 * 60000);
     is_str(life_of(&w, b), "live", "its answers keep it alive");
     kube_stop(b, false);
     sim_run_ms(w.loop, 75000);
     is_str(life_of(&w, b), "lapsed", "without them it lapses");
-    is_str(world_freshness(&w, "batch"), "Stale", "and its groups are stale");
+    is_str(cluster_kit_freshness(&w, "batch"), "Stale", "and its groups are stale");
     sim_run_ms(w.loop, 300000);
     is_str(life_of(&w, b), "none", "and is forgotten, but asked on");
     kube_sim(b)->fault = SIM_FINE;
     sim_run_ms(w.loop, 13000);
     is_str(life_of(&w, b), "live", "so its return is noticed");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and it serves again");
-    world_end(&w);
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "and it serves again");
+    cluster_kit_end(&w);
 }
 
 static void rules(void)
@@ -644,48 +644,48 @@ static void rules(void)
                                           "[fe80::1]:6443", "0.0.0.0:6443",         "[::ffff:127.0.0.1]:6443"};
 
     for (size_t i = 0; i < ROWS(refused); i++) {
-        struct world w;
+        struct cluster_kit w;
         struct kube_server *b;
 
-        world_init(&w, WORLD_BASE);
-        b = world_peer(&w, "cp-b", refused[i], WORLD_BATCH);
-        world_start(&w);
-        ok(world_ready(&w, 6000), "ready after the wait for the first answer");
+        cluster_kit_init(&w, KIT_BASE);
+        b = cluster_kit_peer(&w, "cp-b", refused[i], KIT_BATCH);
+        cluster_kit_start(&w);
+        ok(cluster_kit_ready(&w, 6000), "ready after the wait for the first answer");
         is_u64(kube_sim(b)->requests, 0, "an annotation cannot aim us at %s", refused[i]);
         ok(served_unknown_peer(cluster_served(w.cluster)), "and what it serves stays unknown");
-        world_end(&w);
+        cluster_kit_end(&w);
     }
 }
 
 static void local_outage(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w), *c;
 
-    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BASE ";policy/v1:poddisruptionbudgets");
+    c = cluster_kit_peer(&w, "cp-c", "10.0.0.3:6443", KIT_BASE ";policy/v1:poddisruptionbudgets");
     sim_run_ms(w.loop, 20000);
     kube_sim(w.local)->fault = SIM_REFUSE;
     sim_server_break(kube_sim(w.local));
     sim_run_ms(w.loop, 10 * 60000);
     is_str(life_of(&w, b), "live", "while the Leases cannot be seen nobody lapses");
-    is_double(world_metric(&w, "apiserver_peer_discovery_sync_errors_total", "lease_list", NULL), 1,
+    is_double(cluster_kit_metric(&w, "apiserver_peer_discovery_sync_errors_total", "lease_list", NULL), 1,
               "once is counted that they cannot");
-    is_str(world_freshness(&w, "batch"), "Current", "what answers by itself is current");
+    is_str(cluster_kit_freshness(&w, "batch"), "Current", "what answers by itself is current");
     kube_stop(c, false);
     sim_run_ms(w.loop, 60000);
-    is_str(world_freshness(&w, "policy"), "Stale", "what does not answer is stale all the same");
+    is_str(cluster_kit_freshness(&w, "policy"), "Stale", "what does not answer is stale all the same");
     kube_sim(w.local)->fault = SIM_FINE;
     sim_run_ms(w.loop, 15000);
     is_str(life_of(&w, b), "live", "and when they are seen again it goes on");
     sim_run_ms(w.loop, 45000);
     is_str(life_of(&w, b), "live", "for whoever renews");
     is_str(life_of(&w, c), "lapsed", "not for whoever does not");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void flapping(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     for (int i = 0; i < 200; i++) {
@@ -698,62 +698,62 @@ static void flapping(void)
     kube_start(b, 0);
     sim_run_ms(w.loop, 12000);
     is_str(life_of(&w, b), "live", "a peer that flaps ends up live");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and known");
-    is_str(world_freshness(&w, "batch"), "Current", "and current");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "and known");
+    is_str(cluster_kit_freshness(&w, "batch"), "Current", "and current");
     ok(sim_open(w.back) < 20, "without requests left behind (%zu open)", sim_open(w.back));
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void three(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b, *c;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BATCH);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs") && world_peer_serves(&w, c, "batch", "v1", "jobs"),
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    c = cluster_kit_peer(&w, "cp-c", "10.0.0.3:6443", KIT_BATCH);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs") && cluster_kit_peer_serves(&w, c, "batch", "v1", "jobs"),
        "two candidates");
     kube_stop(b, false);
     sim_run_ms(w.loop, 90000);
-    is_str(world_freshness(&w, "batch"), "Current", "one of them is enough for current");
+    is_str(cluster_kit_freshness(&w, "batch"), "Current", "one of them is enough for current");
     kube_stop(c, false);
     cluster_refresh(w.cluster);
     sim_run_ms(w.loop, 1000);
-    is_str(world_freshness(&w, "batch"), "Stale", "none is not");
-    world_end(&w);
+    is_str(cluster_kit_freshness(&w, "batch"), "Stale", "none is not");
+    cluster_kit_end(&w);
 }
 
 /* A peer is the same through an upgrade from 1.26 and back, although its Lease is another one. */
 static void from_126_and_back(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     char older[SERVER_ID_BYTES_126];
 
     ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     kube_delete(w.store, KUBE_LEASE, kube_id(b));
     kube_set_minor(b, 26);
     kube_start(b, 0);
-    world_start(&w);
-    ok(world_ready(&w, 2000) && world_peer_serves(&w, b, "batch", "v1", "jobs"), "a peer of 1.26 is seen");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000) && cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "a peer of 1.26 is seen");
     kube_set_minor(b, 27);
-    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    kube_set_apis(b, KIT_BASE ";batch/v2:jobs");
     kube_start(b, 0);
     sim_run_ms(w.loop, 500);
     is_u64(served_n_peers(cluster_served(w.cluster)), 1, "upgraded: the same peer");
-    ok(world_peer_serves(&w, b, "batch", "v2", "jobs"), "which is read again");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v2", "jobs"), "which is read again");
     kube_delete(w.store, KUBE_LEASE, older);
     sim_run_ms(w.loop, 500);
     is_str(life_of(&w, b), "live", "what it left behind is collected: no matter");
     kube_set_minor(b, 26);
     kube_start(b, 0);
     sim_run_ms(w.loop, 60000);
-    ok(world_peer_of(&w, b)->life == SERVED_LIVE && served_n_peers(cluster_served(w.cluster)) == 1, "taken back: live");
+    ok(cluster_kit_peer_of(&w, b)->life == SERVED_LIVE && served_n_peers(cluster_served(w.cluster)) == 1, "live again");
     kube_compact(w.store); /* all are listed again, the one that nobody renews as well */
     kube_restore(w.store, 0);
     sim_run_ms(w.loop, 30000);
@@ -761,7 +761,7 @@ static void from_126_and_back(void)
     kube_delete(w.store, KUBE_LEASE, older);
     sim_run_ms(w.loop, 1000);
     is_str(life_of(&w, b), "lapsed", "its own Lease goes: lapsed");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

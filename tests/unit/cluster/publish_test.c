@@ -9,13 +9,13 @@
 #include "kube/disco_parse.h"
 #include "lib/tap.h"
 #include "net/loop.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { MERGED_MS = 100, SOON_MS = 1000, RETRY_MS = 500, RETRIED_MS = 10500, ROUTED_MS = 30, MOST = 2000 };
 
 /* A peer whose document has changed: it was read, the merge is about to begin. */
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     struct buf before; /* the merged document */
 };
@@ -24,45 +24,45 @@ static bool routed(void *arg)
 {
     struct story *s = arg;
 
-    return world_peer_serves(&s->w, s->b, "policy", "v1", "poddisruptionbudgets");
+    return cluster_kit_peer_serves(&s->w, s->b, "policy", "v1", "poddisruptionbudgets");
 }
 
 static bool was_read(void *arg)
 {
     struct story *s = arg;
 
-    return world_metric(&s->w, "mvproxy_discovery_refreshes_total", "peer", "suspect", "changed", NULL) > 0;
+    return cluster_kit_metric(&s->w, "mvproxy_discovery_refreshes_total", "peer", "suspect", "changed", NULL) > 0;
 }
 
 static void begin(struct story *s)
 {
     const struct served_document *d;
 
-    world_init(&s->w, WORLD_BASE);
-    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&s->w);
-    if (!world_ready(&s->w, 2000))
+    cluster_kit_init(&s->w, KIT_BASE);
+    s->b = cluster_kit_peer(&s->w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&s->w);
+    if (!cluster_kit_ready(&s->w, 2000))
         tap_bail("not ready");
     sim_run_ms(s->w.loop, SOON_MS);
     d = served_merged(cluster_served(s->w.cluster), SERVED_V2);
     buf_init(&s->before, 1 << 20);
-    if (!buf_append(&s->before, d->body) || world_merged_has(&s->w, "poddisruptionbudgets"))
+    if (!buf_append(&s->before, d->body) || cluster_kit_merged_has(&s->w, "poddisruptionbudgets"))
         tap_bail("no document to begin with");
-    kube_set_apis(s->b, WORLD_BATCH ";policy/v1:poddisruptionbudgets");
+    kube_set_apis(s->b, KIT_BATCH ";policy/v1:poddisruptionbudgets");
     cluster_peer_suspect(s->w.cluster, kube_id(s->b));
-    if (!sim_run_until(s->w.loop, SOON_MS, was_read, s) || world_merged_has(&s->w, "poddisruptionbudgets"))
+    if (!sim_run_until(s->w.loop, SOON_MS, was_read, s) || cluster_kit_merged_has(&s->w, "poddisruptionbudgets"))
         tap_bail("the merge is over before it could fail");
 }
 
 static void end(struct story *s)
 {
     buf_free(&s->before);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
 }
 
 static double failures(struct story *s)
 {
-    return world_metric(&s->w, "mvproxy_discovery_merge_failures_total", NULL);
+    return cluster_kit_metric(&s->w, "mvproxy_discovery_merge_failures_total", NULL);
 }
 
 /* After a merge that was counted as failed. */
@@ -88,7 +88,7 @@ static void without_memory(void)
     calls = mem_calls();
     sim_run_ms(s.w.loop, MERGED_MS);
     calls = mem_calls() - calls;
-    ok(world_merged_has(&s.w, "poddisruptionbudgets") && calls < MOST, "a merge takes %llu allocations",
+    ok(cluster_kit_merged_has(&s.w, "poddisruptionbudgets") && calls < MOST, "a merge takes %llu allocations",
        (unsigned long long)calls);
     end(&s);
     for (uint64_t n = 1; n <= calls; n++) {
@@ -101,7 +101,7 @@ static void without_memory(void)
             is_kept(&s, n);
         }
         sim_run_ms(s.w.loop, SOON_MS);
-        unseen += !world_merged_has(&s.w, "poddisruptionbudgets");
+        unseen += !cluster_kit_merged_has(&s.w, "poddisruptionbudgets");
         end(&s);
     }
     ok(failed >= 10, "most of them are the merge's own: %u failed merges", failed);
@@ -145,9 +145,9 @@ static void again(void)
     }
     is_double(failures(&s), 2, "the retry fails, too");
     sim_run_ms(s.w.loop, RETRIED_MS - SOON_MS);
-    ok(!world_merged_has(&s.w, "poddisruptionbudgets"), "then it is left alone for a while");
+    ok(!cluster_kit_merged_has(&s.w, "poddisruptionbudgets"), "then it is left alone for a while");
     sim_run_ms(s.w.loop, SOON_MS);
-    ok(world_merged_has(&s.w, "poddisruptionbudgets"), "and succeeds at last");
+    ok(cluster_kit_merged_has(&s.w, "poddisruptionbudgets"), "and succeeds at last");
     is_double(failures(&s), 2, "no more than two failures");
     end(&s);
 }
@@ -156,23 +156,23 @@ static void again(void)
 static void at_the_start(void)
 {
     unsigned failed = 0, ready = 0, short_documents = 0;
-    struct world w;
+    struct cluster_kit w;
 
     for (uint64_t n = 1; n < MOST; n += 1 + n / 200) {
         bool is_ready;
 
-        world_init(&w, WORLD_BASE);
-        (void)world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-        world_start(&w);
+        cluster_kit_init(&w, KIT_BASE);
+        (void)cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+        cluster_kit_start(&w);
         mem_fail_nth(n);
-        is_ready = world_ready(&w, SOON_MS);
+        is_ready = cluster_kit_ready(&w, SOON_MS);
         mem_fail_nth(0);
-        if (world_metric(&w, "mvproxy_discovery_merge_failures_total", NULL) > 0) {
+        if (cluster_kit_metric(&w, "mvproxy_discovery_merge_failures_total", NULL) > 0) {
             failed++;
             ready += is_ready;
-            short_documents += !world_merged_has(&w, "cronjobs");
+            short_documents += !cluster_kit_merged_has(&w, "cronjobs");
         }
-        world_end(&w);
+        cluster_kit_end(&w);
     }
     ok(failed >= 10, "%u first merges failed", failed);
     is_u64(ready, failed, "all of these instances became ready");
@@ -202,11 +202,11 @@ static void one_change(void)
 
     begin(&s);
     generation = served_generation(cluster_served(s.w.cluster));
-    merges = world_metric(&s.w, "aggregator_discovery_peer_aggregated_cache_misses_total", NULL);
+    merges = cluster_kit_metric(&s.w, "aggregator_discovery_peer_aggregated_cache_misses_total", NULL);
     sim_run_ms(s.w.loop, MERGED_MS);
-    ok(world_merged_has(&s.w, "poddisruptionbudgets") && routed(&s), "routed by, and merged");
+    ok(cluster_kit_merged_has(&s.w, "poddisruptionbudgets") && routed(&s), "routed by, and merged");
     is_u64(served_generation(cluster_served(s.w.cluster)) - generation, 1, "in one snapshot");
-    is_double(world_metric(&s.w, "aggregator_discovery_peer_aggregated_cache_misses_total", NULL) - merges, 1,
+    is_double(cluster_kit_metric(&s.w, "aggregator_discovery_peer_aggregated_cache_misses_total", NULL) - merges, 1,
               "by one merge");
     generation = served_generation(cluster_served(s.w.cluster));
     for (unsigned i = 0; i < 50; i++) {

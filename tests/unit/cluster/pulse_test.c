@@ -10,22 +10,22 @@
 #include "cluster/cluster.h"
 #include "cluster/cluster_view.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { SOON_MS = 2000 };
 
-static struct changes *start(struct world *w)
+static struct changes *start(struct cluster_kit *w)
 {
     struct changes *c = changes_new();
 
-    world_init(w, WORLD_BASE);
+    cluster_kit_init(w, KIT_BASE);
     w->opts.pulse = true;
     w->opts.changes = c;
     return c;
 }
 
 /* Of the server with this index; texts live until the world goes on. */
-static struct cluster_server look(struct world *w, size_t i)
+static struct cluster_server look(struct cluster_kit *w, size_t i)
 {
     struct cluster_view v;
     struct cluster_server s;
@@ -59,15 +59,15 @@ static const char *told_of(const struct changes *c, enum change_kind kind)
 
 static void dies(enum sim_fault fault, bool local)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH), *k;
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH), *k;
     const char *name = local ? "cp-a" : "cp-b";
     uint64_t before;
 
     k = local ? w.local : b;
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, SOON_MS);
     ok(look(&w, !local).answers == PULSE_ANSWERS && !look(&w, !local).failing, "%s answers", name);
     ok(strncmp(look(&w, !local).version, "v1.", 3) == 0, "and which version it is");
@@ -87,21 +87,21 @@ static void dies(enum sim_fault fault, bool local)
     ok(is_told(c, CHANGE_RECOVERED, name), "in the list, too");
     ok(strstr(told_of(c, CHANGE_CAME), "before") == NULL && strstr(told_of(c, CHANGE_RECOVERED), "before") == NULL,
        "as the version that it is, and no other");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
 /* The core group counts, as it does for skew; an upgrade is told as one. */
 static void upgraded(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     char want[128];
 
     kube_set_core(w.local, "v1:pods,nodes");
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, SOON_MS);
     is_u64(look(&w, 0).groups, 2, "apps and core");
     is_u64(look(&w, 0).resources, 4, "two resources of each");
@@ -114,7 +114,7 @@ static void upgraded(void)
     ok(strstr(told_of(c, CHANGE_RECOVERED), want) != NULL &&
            strstr(told_of(c, CHANGE_RECOVERED), "again, v1.99.") != NULL,
        "from which version to which: %s", told_of(c, CHANGE_RECOVERED));
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
@@ -125,16 +125,16 @@ static void hangs_at_any_time(void)
     unsigned seen = 0;
 
     for (unsigned i = 0; i < PHASES; i++) {
-        struct world w;
+        struct cluster_kit w;
         struct changes *c = start(&w);
-        struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+        struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
 
-        world_start(&w);
+        cluster_kit_start(&w);
         sim_run_ms(w.loop, 5000 + i * STEP_MS);
         kube_sim(b)->fault = SIM_HANG;
         sim_run_ms(w.loop, SOON_MS);
         seen += look(&w, 1).answers == PULSE_UNREACHABLE;
-        world_end(&w);
+        cluster_kit_end(&w);
         changes_free(c);
     }
     is_u64(seen, PHASES, "within two seconds, whenever it begins to hang");
@@ -144,13 +144,13 @@ static void hangs_at_any_time(void)
  */
 static void discovery_follows(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     uint64_t before;
 
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, SOON_MS);
     before = kube_discovery_requests(b);
     is_u64(before, 2, "that it answers is no reason: /api and /apis were read once");
@@ -165,12 +165,12 @@ static void discovery_follows(void)
     kube_set_minor(b, 99);
     sim_run_ms(w.loop, SOON_MS);
     ok(kube_discovery_requests(b) > before, "it is another version: read");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
 /* Its discovery is read, which fails if this answers with that status; 0: it does not. */
-static void read_with(struct world *w, struct kube_server *k, const char *forbidden, unsigned status)
+static void read_with(struct cluster_kit *w, struct kube_server *k, const char *forbidden, unsigned status)
 {
     struct err err = {.text = ""};
 
@@ -179,7 +179,7 @@ static void read_with(struct world *w, struct kube_server *k, const char *forbid
     sim_run_ms(w->loop, SOON_MS);
 }
 
-static void shows(struct world *w, bool failing, const char *error, const char *what)
+static void shows(struct cluster_kit *w, bool failing, const char *error, const char *what)
 {
     struct cluster_server s = look(w, 1);
 
@@ -189,12 +189,12 @@ static void shows(struct world *w, bool failing, const char *error, const char *
 /* Of a server that answers its discovery's failure is shown, of one that does not why; when both are over, the last. */
 static void which_failure(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
 
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, SOON_MS);
     ok(look(&w, 1).error == NULL && !look(&w, 1).failing, "no failure");
     read_with(&w, b, "/api", 500);
@@ -211,7 +211,7 @@ static void which_failure(void)
     shows(&w, true, "it answers 503", "it does not answer");
     read_with(&w, b, NULL, 0);
     shows(&w, false, "it answers 503", "all is well, this was the last failure");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
@@ -228,13 +228,13 @@ static uint64_t news(const struct changes *c)
 /* What is seen of the peer by those who read the night's outage. */
 static void ages(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     uint64_t told;
 
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, SOON_MS);
     kube_forbid(b, "/version", 503);
     sim_run_ms(w.loop, 60000);
@@ -258,22 +258,22 @@ static void ages(void)
     sim_run_ms(w.loop, SOON_MS);
     ok(look(&w, 1).answers == PULSE_ANSWERS && look(&w, 1).answers_ms > SOON_MS, "it answers as long as before");
     is_u64(news(c), told, "nothing came");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
 /* An mvproxy says which server it stands before: what is asked there says nothing of the peer. */
 static void leads_elsewhere(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH),
-                       *d = world_peer(&w, "cp-d", "10.0.0.4:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH),
+                       *d = cluster_kit_peer(&w, "cp-d", "10.0.0.4:6443", KIT_BATCH);
 
     kube_set_hop(b, kube_id(b));
     kube_set_hop(d, kube_id(b)); /* an address of cp-d that is really cp-b's */
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, SOON_MS);
     is_str(look(&w, 2).host, "cp-d", "the other one");
     is_str(look(&w, 2).leads_to, "cp-b", "who is there instead");
@@ -292,7 +292,7 @@ static void leads_elsewhere(void)
     sim_run_ms(w.loop, 60000);
     ok(look(&w, 2).left && look(&w, 2).forgotten_in_ms > 230000 && look(&w, 2).forgotten_in_ms <= 240000,
        "one that left is forgotten in %llu ms", (unsigned long long)look(&w, 2).forgotten_in_ms);
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
@@ -300,23 +300,23 @@ static void leads_elsewhere(void)
 static void version_of_hop(void)
 {
     static const char *const rows[][2] = {{"0.1.0", "0.1.0"}, {"0.2.0-rc.1", "0.2.0-rc.1"}, {"<b>1</b>", ""}};
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
 
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     for (size_t i = 0; i < ROWS(rows); i++) {
         kube_set_hop(b, kube_id(b));
         kube_set_hop_version(b, rows[i][0]);
         sim_run_ms(w.loop, SOON_MS);
         is_str(look(&w, 1).mvproxy, rows[i][1], "an mvproxy that says it is %s", rows[i][0]);
     }
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
-static bool denies_early(const struct world *w, struct kube_server *k)
+static bool denies_early(const struct cluster_kit *w, struct kube_server *k)
 {
     return cluster_peer_was_loading(w->cluster, kube_id(k), loop_now_ms(w->loop));
 }
@@ -324,14 +324,14 @@ static bool denies_early(const struct world *w, struct kube_server *k)
 /* What a peer without an mvproxy denies when it has just come is not the truth, until its /readyz no longer says so. */
 static void loading(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     uint64_t sent_ms, others;
 
     kube_fail_check(b, "informer-sync");
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, SOON_MS);
     ok(look(&w, 1).answers == PULSE_ANSWERS && denies_early(&w, b), "a new one that has not read who may do what");
     sent_ms = loop_now_ms(w.loop);
@@ -354,72 +354,72 @@ static void loading(void)
     others = kube_sim(b)->requests - kube_version_requests(b);
     sim_run_ms(w.loop, SOON_MS);
     ok(kube_sim(b)->requests - kube_version_requests(b) <= others + 2, "so it is not asked for ever");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
 /* Whether it is good may be for nobody to know. */
 static void loading_refused(unsigned status)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
 
     kube_forbid(b, "/readyz", status);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, SOON_MS);
     ok(denies_early(&w, b) == (status != 404), "asked for its /readyz a new peer says %u", status);
     sim_run_ms(w.loop, PULSE_LOADING_MS + SOON_MS);
     ok(!denies_early(&w, b), "then its denials count all the same");
     ok(look(&w, 1).answers == PULSE_ANSWERS, "it answers");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
 /* An mvproxy in front of it does not relay what is not the truth. */
 static void loading_behind_mvproxy(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
 
     kube_set_hop(b, kube_id(b));
     kube_fail_check(b, "informer-sync");
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, SOON_MS);
     ok(!denies_early(&w, b), "what it denies is denied");
     kube_forbid(b, "/version", 503);
     sim_run_ms(w.loop, SOON_MS);
     ok(!denies_early(&w, b), "also while its server is away");
     ok(!cluster_peer_was_loading(w.cluster, "nobody", 0), "nor does who is not known deny anything");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
 static void off(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
 
     w.opts.pulse = false;
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, 5000);
     ok(look(&w, 0).answers == PULSE_UNKNOWN, "nobody asks");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
 static void leases_unread(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct cluster_view v;
     struct changes *c = start(&w);
 
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     ok(cluster_view_take(w.cluster, &v) && v.leases_failure == NULL, "Leases are followed");
     cluster_view_free(&v);
     kube_forbid(w.local, "/apis/coordination.k8s.io", 500);
@@ -428,7 +428,7 @@ static void leases_unread(void)
     ok(cluster_view_take(w.cluster, &v) && v.leases_failure != NULL, "and then they are not");
     ok(v.leases_failure_ms > 1000 && v.leases_failure_ms <= 30000, "since they were refused");
     cluster_view_free(&v);
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
@@ -440,13 +440,13 @@ static void count_host(void *arg, const char *host)
 /* Who is away for long is not simply gone: its Lease is there. */
 static void missing(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     unsigned n = 0;
 
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     kube_stop(b, false);
     sim_run_ms(w.loop, 120000);
     cluster_each_missing(w.cluster, count_host, &n);
@@ -464,18 +464,18 @@ static void missing(void)
     n = 0;
     cluster_each_missing(w.cluster, count_host, &n);
     is_u64(n, 0, "nobody misses what was left behind by who is there under another ID");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
 static void leases_never_read(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct cluster_view v;
     struct changes *c = start(&w);
 
     kube_forbid(w.local, "/apis/coordination.k8s.io", 403);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 3000);
     if (!cluster_view_take(w.cluster, &v))
         tap_bail("out of memory");
@@ -489,22 +489,22 @@ static void leases_never_read(void)
     sim_server_break(kube_sim(w.local));
     sim_run_ms(w.loop, 60000);
     ok(cluster_leases_never(w.cluster) == NULL, "once is not never");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
 static void memory(void)
 {
     struct cluster_view v;
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
 
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     mem_fail_nth(1);
     ok(!cluster_view_take(w.cluster, &v), "no view without memory");
     mem_fail_nth(0);
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
@@ -516,7 +516,7 @@ enum {
 };
 
 struct many {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c;
     struct kube_server *b;
 };
@@ -527,20 +527,20 @@ static void start_many(struct many *m)
     char host[16], address[24];
 
     m->c = start(&m->w);
-    m->b = world_peer(&m->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    m->b = cluster_kit_peer(&m->w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     for (int i = 2; i < MANY; i++) {
         (void)snprintf(host, sizeof(host), "cp-n%d", i);
         (void)snprintf(address, sizeof(address), "10.0.1.%d:6443", i);
-        (void)world_peer(&m->w, host, address, WORLD_BATCH);
+        (void)cluster_kit_peer(&m->w, host, address, KIT_BATCH);
     }
-    world_start(&m->w);
-    ok(world_ready(&m->w, 3000), "ready");
+    cluster_kit_start(&m->w);
+    ok(cluster_kit_ready(&m->w, 3000), "ready");
     sim_run_ms(m->w.loop, 3 * SOON_MS);
 }
 
 static void end_many(struct many *m)
 {
-    world_end(&m->w);
+    cluster_kit_end(&m->w);
     changes_free(m->c);
 }
 

@@ -9,35 +9,35 @@
 #include "base/log.h"
 #include "cluster/pulse.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { SOON_MS = 20, POLLS_MS = 3 * READINESS_POLL_MS };
 /* The longest until it is known by what is asked once a second: before each of two, if they are answered at once. */
 enum { LOOKED_MS = READINESS_BAD_LOOKS * READINESS_LOOK_MS * 11 / 10 + SOON_MS };
 
-static void start_with(struct world *w, bool failover, bool pulse)
+static void start_with(struct cluster_kit *w, bool failover, bool pulse)
 {
-    world_init(w, WORLD_BASE);
+    cluster_kit_init(w, KIT_BASE);
     w->opts.pulse = pulse;
     w->opts.local_failover = failover;
-    (void)world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(w);
-    ok(world_ready(w, 2000), "ready");
+    (void)cluster_kit_peer(w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(w);
+    ok(cluster_kit_ready(w, 2000), "ready");
     is_int(cluster_local_state(w->cluster), READINESS_READY, "the local server, too");
     is_int(cluster_peers_answer(w->cluster), failover, "its peer could answer, if it may");
 }
 
-static void start(struct world *w, bool failover)
+static void start(struct cluster_kit *w, bool failover)
 {
     start_with(w, failover, false);
 }
 
-static double active(struct world *w)
+static double active(struct cluster_kit *w)
 {
-    return world_metric(w, "mvproxy_local_failover_active", NULL);
+    return cluster_kit_metric(w, "mvproxy_local_failover_active", NULL);
 }
 
-static void is_state(struct world *w, enum readiness_state s, const char *when)
+static void is_state(struct cluster_kit *w, enum readiness_state s, const char *when)
 {
     is_str(readiness_name(cluster_local_state(w->cluster)), readiness_name(s), "%s", when);
     is_double(active(w), s == READINESS_READY ? 0 : 1, "shown so");
@@ -68,7 +68,7 @@ static void heard(struct told *t)
 /* Nobody asks anything of it meanwhile: the watch of the Leases breaks, and that is enough. */
 static void restart(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct told t;
     const char *after;
     char text[192];
@@ -93,13 +93,13 @@ static void restart(void)
     after = strstr(t.text, "server is ready\" afterMilliseconds=");
     ok(after != NULL && strtol(strchr(after, '=') + 1, NULL, 10) >= 10000, "after the whole outage: %s", t.text);
     free(t.text);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* While it is away the pauses before each next attempt grow; when it is ready nothing waits for their end. */
 static void away_for_long(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     start(&w, true);
     for (int i = 0; i < 10; i++) {
@@ -112,31 +112,31 @@ static void away_for_long(void)
         sim_run_ms(w.loop, 100);
         ok(kube_watches(w.store, KUBE_CRD) > 0 && kube_watches(w.store, KUBE_LEASE) > 0, "ready: all is at once");
     }
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Nobody takes over: that is not said, then. */
 static void alone(void)
 {
-    struct world w;
+    struct cluster_kit w;
     char text[192];
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.pulse = true;
     w.opts.local_failover = true;
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     kube_stop(w.local, false);
     sim_run_ms(w.loop, SOON_MS);
     cluster_local_describe(w.cluster, text, sizeof(text));
     ok(strstr(text, "active for ") != NULL && strstr(text, ", and no peer answers for it") != NULL, "alone: %s", text);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* As without etcd: /version is answered as ever, /readyz after so long that nobody waits for it. */
 static void readyz_hangs(void)
 {
-    struct world w;
+    struct cluster_kit w;
     char reason[192] = "";
 
     start(&w, true);
@@ -157,7 +157,7 @@ static void readyz_hangs(void)
     sim_run_ms(w.loop, READINESS_TIMEOUT_MS + POLLS_MS);
     is_state(&w, READINESS_READY, "now it is");
     ok(cluster_local_reachable(w.cluster, reason, sizeof(reason)), "for all to see");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Then all that is said of it says the same. */
@@ -165,7 +165,7 @@ static void named_alike(void)
 {
     static const char says[] = "the local kube-apiserver answers /version, but is not ready (its etcd?)";
     char reason[192] = "", text[192];
-    struct world w;
+    struct cluster_kit w;
 
     start_with(&w, true, true);
     kube_forbid(w.local, "/readyz", 0);
@@ -175,13 +175,13 @@ static void named_alike(void)
        reason);
     cluster_local_describe(w.cluster, text, sizeof(text));
     ok(strstr(text, "active for ") == text && strstr(text, says) != NULL, "failover: %s", text);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* It hangs, and nobody has asked it anything that could fail. */
 static void hangs_unasked(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     start_with(&w, true, true);
     kube_sim(w.local)->fault = SIM_HANG;
@@ -193,13 +193,13 @@ static void hangs_unasked(void)
     kube_forbid(w.local, "/version", 0);
     sim_run_ms(w.loop, 10000);
     is_state(&w, READINESS_READY, "that it does not tell its version is another matter");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* It was away for so short a time that nobody saw it away. */
 static void restart_unseen(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     start(&w, true);
     kube_forbid(w.local, "/readyz", 500);
@@ -210,14 +210,14 @@ static void restart_unseen(void)
     kube_forbid(w.local, "/readyz", 403);
     sim_run_ms(w.loop, POLLS_MS);
     is_state(&w, READINESS_READY, "who may not ask takes it for ready");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Some requests fail all the time, whatever it is well for, each while it is asked: it has answered since the one
  * before. */
 static void failing_requests(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     start(&w, true);
     kube_sim(w.local)->delay_ms = 10;
@@ -230,13 +230,13 @@ static void failing_requests(void)
         sim_run_ms(w.loop, 1);
     }
     is_state(&w, READINESS_READY, "it is back, whoever says that his request has failed");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* A check that fails for another reason than a start changes nothing, and nobody polls a server that is well. */
 static void nothing_happened(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     start(&w, true);
     kube_forbid(w.local, "/readyz", 500);
@@ -250,10 +250,10 @@ static void nothing_happened(void)
     is_state(&w, READINESS_UNREACHABLE, "one that could not be made: at once");
     sim_run_ms(w.loop, SOON_MS);
     is_state(&w, READINESS_READY, "until it is asked");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
-static bool was_loading(const struct world *w, uint64_t sent_ms)
+static bool was_loading(const struct cluster_kit *w, uint64_t sent_ms)
 {
     return cluster_local_was_loading(w->cluster, sent_ms);
 }
@@ -264,7 +264,7 @@ static void loading(void)
     static const char *const unread[] = {"informer-sync", "poststarthook/generic-apiserver-start-informers",
                                          "poststarthook/rbac/bootstrap-roles"};
     uint64_t sent_ms = 0;
-    struct world w;
+    struct cluster_kit w;
 
     start(&w, true);
     ok(!was_loading(&w, loop_now_ms(w.loop)), "ready: what it denies is denied");
@@ -288,10 +288,10 @@ static void loading(void)
     sim_run_ms(w.loop, POLLS_MS);
     is_state(&w, READINESS_READY, "ready");
     ok(!was_loading(&w, loop_now_ms(w.loop)), "so it stays");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
-static enum api_word word(const struct world *w)
+static enum api_word word(const struct cluster_kit *w)
 {
     return cluster_local_word(w->cluster, loop_now_ms(w->loop));
 }
@@ -300,7 +300,7 @@ static enum api_word word(const struct world *w)
  */
 static void told_to_peers(void)
 {
-    struct world w;
+    struct cluster_kit w;
     uint64_t sent_ms;
 
     start(&w, true);
@@ -334,30 +334,30 @@ static void told_to_peers(void)
     kube_fail_check(w.local, NULL);
     sim_run_ms(w.loop, LOOKED_MS);
     is_int(word(&w), API_WORD_READY, "until it is good again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Who may not ask, or does not, cannot say. */
 static void not_told_to_peers(bool failover)
 {
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.local_failover = failover;
     if (failover)
         kube_forbid(w.local, "/readyz", 403);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 5000);
     is_int(cluster_local_state(w.cluster), READINESS_READY, "taken for ready");
     is_int(word(&w), API_WORD_NONE, "but not known to be");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Its etcd is away, and no request fails: what it has cached it answers, and writes hang. */
 static void etcd_goes(const char *check)
 {
     char reason[192] = "";
-    struct world w;
+    struct cluster_kit w;
     struct told t;
 
     start_with(&w, true, true);
@@ -380,14 +380,14 @@ static void etcd_goes(const char *check)
     kube_fail_check(w.local, NULL);
     sim_run_ms(w.loop, POLLS_MS);
     is_state(&w, READINESS_READY, "it is back");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* As etcd goes for real: at first there is no answer. */
 static void etcd_hangs(void)
 {
     char reason[192] = "";
-    struct world w;
+    struct cluster_kit w;
 
     start_with(&w, true, true);
     sim_run_ms(w.loop, 5000);
@@ -406,7 +406,7 @@ static void etcd_hangs(void)
     kube_fail_check(w.local, NULL);
     sim_run_ms(w.loop, READINESS_TIMEOUT_MS + POLLS_MS);
     is_state(&w, READINESS_READY, "it is back");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Neither one bad answer now and then, nor one late one, nor a check that fails for another reason. */
@@ -414,7 +414,7 @@ static void passing_trouble(void)
 {
     static const char *const others[] = {"poststarthook/apiservice-discovery-controller", "etcd-override-0",
                                          "etcd-override-readiness-0", "shutdown"};
-    struct world w;
+    struct cluster_kit w;
     struct told t;
 
     start(&w, true);
@@ -437,7 +437,7 @@ static void passing_trouble(void)
         sim_run_ms(w.loop, 20000);
         is_state(&w, READINESS_READY, others[i]);
     }
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static size_t times_said(const char *log, const char *what)
@@ -454,7 +454,7 @@ static size_t times_said(const char *log, const char *what)
 /* It takes longer to answer than a look waits, and less than other questions do. */
 static void slow(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct told t;
 
     start(&w, true);
@@ -476,7 +476,7 @@ static void slow(void)
     kube_sim(w.local)->fault = SIM_HANG;
     sim_run_ms(w.loop, 5000);
     is_state(&w, READINESS_UNREACHABLE, "that a quick one hangs is known in five");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static bool count_readyz(void *arg, struct sim_request *q)
@@ -491,18 +491,18 @@ static bool count_readyz(void *arg, struct sim_request *q)
 static void asked_seldom(void)
 {
     unsigned n = 0;
-    struct world w;
+    struct cluster_kit w;
 
     start(&w, true);
     kube_set_extra(w.local, count_readyz, &n);
     sim_run_ms(w.loop, 60000);
     ok(n >= 45 && n <= 56, "a minute: %u questions", n);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static void switched_off(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct cluster_opts o;
     char text[192];
 
@@ -522,13 +522,13 @@ static void switched_off(void)
     o.local_failover = false;
     cluster_update(w.cluster, &o);
     is_state(&w, READINESS_READY, "and off again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Nobody asks it any more: it counts as ready, and nothing says that it is. */
 static void no_longer_asked(bool by_reload)
 {
-    struct world w;
+    struct cluster_kit w;
     struct cluster_opts o;
     struct told t;
 
@@ -541,7 +541,7 @@ static void no_longer_asked(bool by_reload)
     o.local_failover = false;
     if (by_reload)
         cluster_update(w.cluster, &o);
-    world_end(&w);
+    cluster_kit_end(&w);
     heard(&t);
     ok(strstr(t.text, "server is ready") == NULL, "%s: %s", by_reload ? "switched off" : "shutdown", t.text);
     free(t.text);
@@ -550,7 +550,7 @@ static void no_longer_asked(bool by_reload)
 /* Each request that fails invalidates: a flood of them is no flood of questions. */
 static void invalidated_often(void)
 {
-    struct world w;
+    struct cluster_kit w;
     uint64_t before;
 
     start(&w, true);
@@ -565,7 +565,7 @@ static void invalidated_often(void)
     kube_stop(w.local, false);
     sim_run_ms(w.loop, 2 * READINESS_SPACING_MS);
     is_state(&w, READINESS_UNREACHABLE, "and then it is gone");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

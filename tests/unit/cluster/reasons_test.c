@@ -6,15 +6,15 @@
 #include "cluster/cluster.h"
 #include "cluster/pulse.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { SOON_MS = 2000 };
 
-static struct changes *start(struct world *w)
+static struct changes *start(struct cluster_kit *w)
 {
     struct changes *c = changes_new();
 
-    world_init(w, WORLD_BASE);
+    cluster_kit_init(w, KIT_BASE);
     w->opts.pulse = true;
     w->opts.changes = c;
     return c;
@@ -34,12 +34,12 @@ static unsigned times_failed(const struct changes *c, const char *who, const cha
 /* Who reads the log afterwards is to see what it stayed with, but not each way in which a restart fails. */
 static void fails_otherwise(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
 
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     kube_sim(b)->fault = SIM_REFUSE;
     sim_run_ms(w.loop, 20000);
     kube_sim(b)->fault = SIM_FINE;
@@ -59,7 +59,7 @@ static void fails_otherwise(void)
     kube_forbid(b, NULL, 0);
     sim_run_ms(w.loop, SOON_MS);
     ok(changes_at(c, false, 0)->kind == CHANGE_RECOVERED, "it is back");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 
@@ -67,13 +67,13 @@ static void fails_otherwise(void)
  * what else he knows. */
 static void leases_refused_later(bool later)
 {
-    struct world w;
+    struct cluster_kit w;
     struct changes *c = start(&w);
-    struct kube_server *b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    struct kube_server *b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
 
     if (!later)
         kube_forbid(w.local, "/apis/coordination.k8s.io", 403);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 3000);
     if (later) {
         ok(!served_unknown_peer(cluster_served(w.cluster)), "Leases are followed");
@@ -81,11 +81,11 @@ static void leases_refused_later(bool later)
         sim_server_break(kube_sim(w.local));
     }
     sim_run_ms(w.loop, 5000);
-    kube_set_apis(b, WORLD_BASE); /* there is another snapshot */
+    kube_set_apis(b, KIT_BASE); /* there is another snapshot */
     cluster_refresh(w.cluster);
     sim_run_ms(w.loop, 5000);
     ok(served_unknown_peer(cluster_served(w.cluster)) == later, "refused %s", later ? "after they were read" : "ever");
-    world_end(&w);
+    cluster_kit_end(&w);
     changes_free(c);
 }
 

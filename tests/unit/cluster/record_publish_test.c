@@ -8,13 +8,13 @@
 #include "cluster/backoff.h"
 #include "kube/peer_record.h"
 #include "lib/tap.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_etcd.h"
-#include "sim/world.h"
 
 #define FOLDER "/registry/peerserverleases/"
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct sim_etcd *etcd;
     struct sim_server *member;
     struct origin *origin;
@@ -25,7 +25,7 @@ static void begin(struct story *s)
 {
     struct origin_opts o = {.name = "etcd", .host = "10.0.1.1", .port = 2379};
 
-    world_init(&s->w, WORLD_BASE);
+    cluster_kit_init(&s->w, KIT_BASE);
     s->etcd = sim_etcd_new(s->w.loop, 77);
     s->member = sim_etcd_member(s->etcd, s->w.back, "10.0.1.1:2379");
     s->origin = origin_new(s->w.back, &o);
@@ -43,12 +43,12 @@ static void end(struct story *s)
     s->w.cluster = NULL;
     sim_run_ms(s->w.loop, 0);
     sim_etcd_free(s->etcd);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
 }
 
 static void start(struct story *s)
 {
-    world_start(&s->w);
+    cluster_kit_start(&s->w);
     sim_run_ms(s->w.loop, 2000);
 }
 
@@ -64,7 +64,7 @@ static bool ours(struct story *s)
 
 static double publishing(struct story *s)
 {
-    return world_metric(&s->w, "mvproxy_peer_endpoint_record_publishing", NULL);
+    return cluster_kit_metric(&s->w, "mvproxy_peer_endpoint_record_publishing", NULL);
 }
 
 /* As kube-apiserver with the feature on does it: every ten seconds, without looking, in protobuf. */
@@ -121,7 +121,7 @@ static void written_and_renewed(void)
     ok(ours(&s), "killed: 4 s later the record is still there");
     sim_run_ms(s.w.loop, 11500);
     ok(sim_etcd_get(s.etcd, s.key) == NULL, "and 15 s later it has expired");
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 2000);
     ok(ours(&s), "the next process writes it");
     end(&s);
@@ -141,7 +141,7 @@ static void replaces_rubbish(size_t n)
     start(&s);
     sim_run_ms(s.w.loop, 300000);
     ok(ours(&s) && publishing(&s) == 1, "%zu bytes that nobody can read and nobody keeps are replaced", n);
-    is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "and nothing is wrong with etcd");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "and nothing is wrong with etcd");
     free(rubbish);
     end(&s);
 }
@@ -164,9 +164,9 @@ static void long_name_beside(size_t n, bool late)
         sim_etcd_put(s.etcd, key, SLICE_LIT("x"), 0);
     sim_run_ms(s.w.loop, 300000);
     ok(ours(&s), "beside a name of %zu bytes there is our record", n);
-    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_records", NULL), 1, "and it is read");
-    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_records_watching", NULL), 1, "and watched");
-    is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "and nothing is wrong with etcd");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_peer_endpoint_records", NULL), 1, "and it is read");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_peer_endpoint_records_watching", NULL), 1, "and watched");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "and nothing is wrong with etcd");
     free(key);
     end(&s);
 }
@@ -200,12 +200,12 @@ static void restart_takes_over(void)
     cluster_free(s.w.cluster);
     old = s.w.metrics; /* a process has its own */
     s.w.metrics = metrics_new();
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     ok(ours(&s) && sim_etcd_lease_of(s.etcd, s.key) != before, "what the process before left is taken over at once");
     sim_run_ms(s.w.loop, 20000);
     ok(ours(&s), "and does not expire with it");
-    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_record_writes_total", "yielded", NULL), 0,
+    is_double(cluster_kit_metric(&s.w, "mvproxy_peer_endpoint_record_writes_total", "yielded", NULL), 0,
               "nobody was given way to");
     end(&s);
     metrics_free(old);
@@ -298,7 +298,7 @@ static void local_is_down(void)
 
     begin(&s);
     kube_stop(s.w.local, false);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 20000);
     turns = sim_turns(s.w.loop);
     sim_run_ms(s.w.loop, 60000);
@@ -334,7 +334,8 @@ static void kube_has_its_own(const char *ip)
         sim_run_ms(s.w.loop, 10000);
     }
     is_u64(sim_etcd_writes(s.etcd), 0, "nothing of ours was written over it");
-    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_record_writes_total", "yielded", NULL), 1, "given way to once");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_peer_endpoint_record_writes_total", "yielded", NULL), 1,
+              "given way to once");
     is_u64(sim_etcd_leases(s.etcd), 1, "no lease is held for nothing");
     sim_run_ms(s.w.loop, 20000);
     ok(ours(&s), "it stops, and its record expires: ours is there");
@@ -396,7 +397,7 @@ static void lost(void)
 
 static double failures(struct story *s)
 {
-    return world_metric(&s->w, "mvproxy_peer_endpoint_record_writes_total", "failed", NULL);
+    return cluster_kit_metric(&s->w, "mvproxy_peer_endpoint_record_writes_total", "failed", NULL);
 }
 
 /* etcd confirms the lease, and has lost it when the record comes that is to be under it: that is no failure. */
@@ -536,14 +537,14 @@ static void memory(void)
     uint64_t calls;
 
     begin(&s);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     calls = mem_calls();
     sim_run_ms(s.w.loop, 14000);
     calls = mem_calls() - calls;
     end(&s);
     for (uint64_t n = 1; n < calls; n += 1 + n / 60) {
         begin(&s);
-        world_start(&s.w); /* which ends the process without memory */
+        cluster_kit_start(&s.w); /* which ends the process without memory */
         mem_fail_nth(n);
         sim_run_ms(s.w.loop, 14000);
         mem_fail_nth(0);
@@ -559,7 +560,7 @@ static void memory(void)
         s.w.cluster = NULL;
         sim_run_ms(s.w.loop, 0);
         sim_etcd_free(s.etcd);
-        world_end(&s.w);
+        cluster_kit_end(&s.w);
     }
     ok(calls > 0, "whatever allocation fails, it is published in the end (%llu)", (unsigned long long)calls);
 }

@@ -4,15 +4,15 @@
 
 #include "base/base64.h"
 #include "lib/tap.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_etcd.h"
-#include "sim/world.h"
 
 #define FOLDER "/registry/peerserverleases/"
 
 enum { LARGE_BYTES = 200000, RECORD_BYTES = 400 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct sim_etcd *etcd;
     struct sim_server *member;
     struct origin *origin;
@@ -24,8 +24,8 @@ static void begin(struct story *s)
 {
     struct origin_opts o = {.name = "etcd", .host = "10.0.1.1", .port = 2379};
 
-    world_init(&s->w, WORLD_BASE);
-    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&s->w, KIT_BASE);
+    s->b = cluster_kit_peer(&s->w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     s->etcd = sim_etcd_new(s->w.loop, 77);
     s->member = sim_etcd_member(s->etcd, s->w.back, "10.0.1.1:2379");
     s->origin = origin_new(s->w.back, &o);
@@ -44,7 +44,7 @@ static void end(struct story *s)
     s->w.cluster = NULL;
     sim_run_ms(s->w.loop, 0);
     sim_etcd_free(s->etcd);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
 }
 
 /* A record as an API server would write it. */
@@ -68,14 +68,14 @@ static void put_record(struct story *s, const char *ip)
 
 static void is_at(struct story *s, const char *want, const char *what)
 {
-    const struct served_peer *p = world_peer_of(&s->w, s->b);
+    const struct served_peer *p = cluster_kit_peer_of(&s->w, s->b);
 
     is_str(p == NULL || p->origin == NULL ? "nowhere" : origin_address(p->origin), want, "%s", what);
 }
 
 static void from(struct story *s, const char *want, const char *what)
 {
-    const struct served_peer *p = world_peer_of(&s->w, s->b);
+    const struct served_peer *p = cluster_kit_peer_of(&s->w, s->b);
 
     is_str(p == NULL || p->source == NULL ? "" : p->source, want, "%s", what);
 }
@@ -89,7 +89,7 @@ static void as_they_come(void)
 
     begin(&s);
     put_record(&s, "10.0.0.21");
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     is_at(&s, "10.0.0.21:6443", "read");
     buf_init(&line, 4096);
@@ -119,18 +119,20 @@ static void too_large(void)
         buf_append_char(&value, 'x');
     sim_etcd_put(s.etcd, FOLDER "apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa", buf_slice(&value), 0);
     put_record(&s, "10.0.0.21");
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     is_at(&s, "10.0.0.21:6443", "read beside one that is far too large");
-    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_record_changes_total", "refused", NULL), 1, "which is refused");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_peer_endpoint_record_changes_total", "refused", NULL), 1,
+              "which is refused");
     sim_etcd_put(s.etcd, s.b_key, buf_slice(&value), 0);
     sim_run_ms(s.w.loop, 100);
     from(&s, "annotation", "one that becomes so large is gone");
-    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_record_changes_total", "refused", NULL), 2, "and refused");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_peer_endpoint_record_changes_total", "refused", NULL), 2,
+              "and refused");
     put_record(&s, "10.0.0.22");
     sim_run_ms(s.w.loop, 100);
     is_at(&s, "10.0.0.22:6443", "until it is a record again");
-    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_records_watching", NULL), 1, "on the same watch");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_peer_endpoint_records_watching", NULL), 1, "on the same watch");
     buf_free(&value);
     end(&s);
 }
@@ -157,7 +159,7 @@ static void broken_off(void)
     origins[1] = origin_new(s.w.back, &o);
     s.w.opts.etcd_servers = origins;
     s.w.opts.n_etcd_servers = 2;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 3000);
     ok(sim_etcd_ranges(s.etcd) > 0 && sim_etcd_ranges(further) > 0, "one breaks off, the other is asked");
     from(&s, "annotation", "what only the first has said counts for nothing");

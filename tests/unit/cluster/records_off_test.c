@@ -8,8 +8,8 @@
 #include "cluster/etcd.h"
 #include "cluster/records.h"
 #include "lib/tap.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_etcd.h"
-#include "sim/world.h"
 
 #define OWN "apiserver-aaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B "apiserver-bbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -17,7 +17,7 @@
 #define UNKNOWN "apiserver-dddddddddddddddddddddddddd"
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct cluster_metrics metrics;
     struct sim_etcd *etcd;
     struct sim_server *member;
@@ -87,7 +87,7 @@ static void begin(struct story *s)
     const struct origin_opts o = {.name = "etcd", .host = "10.0.1.1", .port = 2379};
 
     memset(s, 0, sizeof(*s));
-    world_init(&s->w, WORLD_BASE);
+    cluster_kit_init(&s->w, KIT_BASE);
     cluster_metrics_init(&s->metrics, s->w.metrics);
     s->etcd = sim_etcd_new(s->w.loop, 77);
     s->member = sim_etcd_member(s->etcd, s->w.back, "10.0.1.1:2379");
@@ -118,7 +118,7 @@ static void end(struct story *s)
     sim_run_ms(s->w.loop, 0);
     sim_etcd_free(s->etcd);
     origin_unref(s->origin);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
 }
 
 static unsigned heard(struct story *s, const char *what)
@@ -292,18 +292,19 @@ static void first_lease(void)
     struct story s;
 
     begin(&s);
-    is_double(world_metric(&s.w, "mvproxy_etcd_requests_total", "grant", "ok", NULL), 1, "a lease is granted");
-    is_double(world_metric(&s.w, "mvproxy_etcd_requests_total", "keepalive", "ok", NULL), 0, "and kept later");
-    is_double(world_metric(&s.w, "mvproxy_etcd_requests_total", "put", "ok", NULL), 1, "one write");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_requests_total", "grant", "ok", NULL), 1, "a lease is granted");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_requests_total", "keepalive", "ok", NULL), 0, "and kept later");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_requests_total", "put", "ok", NULL), 1, "one write");
     sim_run_ms(s.w.loop, 10000);
-    is_double(world_metric(&s.w, "mvproxy_etcd_requests_total", "keepalive", "ok", NULL), 1, "after ten seconds");
-    is_double(world_metric(&s.w, "mvproxy_etcd_requests_total", "grant", "ok", NULL), 1, "no other one");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_requests_total", "keepalive", "ok", NULL), 1, "after ten seconds");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_requests_total", "grant", "ok", NULL), 1, "no other one");
     configure(&s, "/registry", "10.0.0.1:6443", false);
     sim_run_ms(s.w.loop, 3000);
     configure(&s, "/registry", "10.0.0.1:6443", true);
     sim_run_ms(s.w.loop, 3000);
-    is_double(world_metric(&s.w, "mvproxy_etcd_requests_total", "grant", "ok", NULL), 2, "off and on: another one");
-    is_double(world_metric(&s.w, "mvproxy_etcd_requests_total", "keepalive", "ok", NULL), 1, "granted at once");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_requests_total", "grant", "ok", NULL), 2,
+              "off and on: another one");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_requests_total", "keepalive", "ok", NULL), 1, "granted at once");
     end(&s);
 }
 

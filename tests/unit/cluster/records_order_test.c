@@ -7,15 +7,15 @@
 #include "base/log.h"
 #include "kube/peer_record.h"
 #include "lib/tap.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_etcd.h"
-#include "sim/world.h"
 
 #define FOLDER "/registry/peerserverleases/"
 
 enum { ROUND_MS = 10500, TTL_MS = 15000 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct sim_etcd *etcd;
     struct sim_server *member;
     struct origin *origin;
@@ -29,7 +29,7 @@ static void begin(struct story *s, uint64_t delay_ms)
     struct origin_opts o = {.name = "etcd", .host = "10.0.1.1", .port = 2379};
 
     memset(s, 0, sizeof(*s));
-    world_init(&s->w, WORLD_BASE);
+    cluster_kit_init(&s->w, KIT_BASE);
     s->etcd = sim_etcd_new(s->w.loop, 77);
     s->member = sim_etcd_member(s->etcd, s->w.back, "10.0.1.1:2379");
     s->member->delay_ms = delay_ms;
@@ -39,7 +39,7 @@ static void begin(struct story *s, uint64_t delay_ms)
     s->w.opts.etcd_prefix = "/registry";
     s->w.opts.advertise = "10.0.0.11:6443";
     (void)snprintf(s->key, sizeof(s->key), FOLDER "%s", kube_id(s->w.local));
-    world_start(&s->w);
+    cluster_kit_start(&s->w);
 }
 
 static void end(struct story *s)
@@ -49,7 +49,7 @@ static void end(struct story *s)
     s->w.cluster = NULL;
     sim_run_ms(s->w.loop, 0);
     sim_etcd_free(s->etcd);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
 }
 
 static bool says(struct story *s, const char *ip)
@@ -63,12 +63,12 @@ static bool says(struct story *s, const char *ip)
 
 static double yielded(struct story *s)
 {
-    return world_metric(&s->w, "mvproxy_peer_endpoint_record_writes_total", "yielded", NULL);
+    return cluster_kit_metric(&s->w, "mvproxy_peer_endpoint_record_writes_total", "yielded", NULL);
 }
 
 static void stands(struct story *s, const char *ip)
 {
-    ok(says(s, ip) && world_metric(&s->w, "mvproxy_peer_endpoint_record_publishing", NULL) == 1, "it stands: %s",
+    ok(says(s, ip) && cluster_kit_metric(&s->w, "mvproxy_peer_endpoint_record_publishing", NULL) == 1, "it stands: %s",
        s->moment);
     is_double(yielded(s), 0, "never taken for another's: %s", s->moment);
     sim_run_ms(s->w.loop, TTL_MS + 1000);
@@ -262,7 +262,7 @@ static void put_record(struct story *s, const struct kube_server *k, const char 
 
 static bool is_at(struct story *s, const struct kube_server *k, const char *address)
 {
-    const struct served_peer *p = world_peer_of(&s->w, k);
+    const struct served_peer *p = cluster_kit_peer_of(&s->w, k);
 
     return p != NULL && p->origin != NULL && strcmp(origin_address(p->origin), address) == 0;
 }
@@ -275,7 +275,7 @@ static void followed(unsigned i, enum trouble t, bool compact)
     char key[80];
 
     begin(&s, 20);
-    b = world_peer(&s.w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    b = cluster_kit_peer(&s.w, "cp-b", "10.0.0.2:6443", KIT_BASE);
     (void)snprintf(key, sizeof(key), FOLDER "%s", kube_id(b));
     (void)snprintf(s.moment, sizeof(s.moment), "%llu ms on%s", (unsigned long long)moment_ms(i),
                    compact ? ", compacted" : "");
@@ -309,7 +309,7 @@ static void elections(void)
     char ip[20];
 
     begin(&s, 20);
-    b = world_peer(&s.w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    b = cluster_kit_peer(&s.w, "cp-b", "10.0.0.2:6443", KIT_BASE);
     for (unsigned i = 0; i < 10; i++) {
         char address[30];
 

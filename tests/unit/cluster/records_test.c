@@ -8,15 +8,15 @@
 #include "base/metric.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_etcd.h"
-#include "sim/world.h"
 
 #define FOLDER "/registry/peerserverleases/"
 
 enum { MEMBERS = 3 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct sim_etcd *etcd;
     struct sim_server *members[MEMBERS];
     struct origin *origins[MEMBERS];
@@ -29,8 +29,8 @@ static void begin(struct story *s, size_t members)
     static const char *const hosts[] = {"10.0.1.1", "10.0.1.2", "10.0.1.3"};
     char address[32];
 
-    world_init(&s->w, WORLD_BASE);
-    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&s->w, KIT_BASE);
+    s->b = cluster_kit_peer(&s->w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     s->etcd = sim_etcd_new(s->w.loop, 77);
     for (size_t i = 0; i < members; i++) {
         struct origin_opts o = {.name = "etcd", .host = hosts[i], .port = 2379};
@@ -56,7 +56,7 @@ static void end(struct story *s, size_t members)
     s->w.cluster = NULL;
     sim_run_ms(s->w.loop, 0);
     sim_etcd_free(s->etcd);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
 }
 
 /* A record as an API server of that name would write it. */
@@ -75,14 +75,14 @@ static void put_record(struct story *s, const struct kube_server *k, const char 
 
 static void is_at(struct story *s, const char *want, const char *what)
 {
-    const struct served_peer *p = world_peer_of(&s->w, s->b);
+    const struct served_peer *p = cluster_kit_peer_of(&s->w, s->b);
 
     is_str(p == NULL || p->origin == NULL ? "nowhere" : origin_address(p->origin), want, "%s", what);
 }
 
 static void from(struct story *s, const char *want, const char *what)
 {
-    const struct served_peer *p = world_peer_of(&s->w, s->b);
+    const struct served_peer *p = cluster_kit_peer_of(&s->w, s->b);
 
     is_str(p == NULL || p->source == NULL ? "" : p->source, want, "%s", what);
 }
@@ -103,8 +103,8 @@ static void precedence(void)
 
     begin(&s, 1);
     put_record(&s, s.b, "10.0.0.21", 7443, 3600);
-    world_start(&s.w);
-    ok(world_ready(&s.w, 10000), "ready");
+    cluster_kit_start(&s.w);
+    ok(cluster_kit_ready(&s.w, 10000), "ready");
     is_at(&s, "10.0.0.21:7443", "the record in etcd comes before the annotation");
     from(&s, "etcd", "and it is said so");
     put_record(&s, s.b, "10.0.0.2", 6443, 3600);
@@ -122,7 +122,7 @@ static void precedence(void)
     sim_etcd_delete(s.etcd, s.b_key);
     sim_run_ms(s.w.loop, 50);
     from(&s, "annotation", "a record that is gone leaves the annotation");
-    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_record_changes_total", "removed", NULL), 1, "counted");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_peer_endpoint_record_changes_total", "removed", NULL), 1, "counted");
     end(&s, 1);
 }
 
@@ -132,19 +132,19 @@ static void record_before_lease(void)
     struct kube_server *c;
 
     begin(&s, 1);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
-    c = kube_server_new(s.w.store, s.w.back, "cp-c", "10.0.0.3:6443", WORLD_BATCH);
+    c = kube_server_new(s.w.store, s.w.back, "cp-c", "10.0.0.3:6443", KIT_BATCH);
     put_record(&s, c, "10.0.0.3", 6443, 3600);
     sim_run_ms(s.w.loop, 1000);
-    ok(world_peer_of(&s.w, c) == NULL, "a record alone makes no peer");
+    ok(cluster_kit_peer_of(&s.w, c) == NULL, "a record alone makes no peer");
     kube_put_lease(
         s.w.store,
         &(struct kube_lease){.name = kube_id(c), .hostname = "cp-c", .holder = "x", .renew_us = 1, .duration_s = 3600});
     kube_start(c, 0);
     sim_run_ms(s.w.loop, 1000);
-    ok(world_peer_of(&s.w, c) != NULL && world_peer_of(&s.w, c)->source != NULL &&
-           strcmp(world_peer_of(&s.w, c)->source, "etcd") == 0,
+    ok(cluster_kit_peer_of(&s.w, c) != NULL && cluster_kit_peer_of(&s.w, c)->source != NULL &&
+           strcmp(cluster_kit_peer_of(&s.w, c)->source, "etcd") == 0,
        "when its Lease comes, the record counts");
     end(&s, 1);
 }
@@ -154,7 +154,7 @@ static void expiry(void)
     struct story s;
 
     begin(&s, 1);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     put_record(&s, s.b, "10.0.0.21", 6443, 15);
     sim_run_ms(s.w.loop, 14000);
@@ -171,7 +171,7 @@ static void refused_records(void)
 
     begin(&s, 1);
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     for (size_t i = 0; i < ROWS(values); i++) {
         sim_etcd_put(s.etcd, s.b_key, slice_str(values[i]), 0);
@@ -188,9 +188,9 @@ static void refused_records(void)
     sim_etcd_put(s.etcd, FOLDER "not-a-server", SLICE_LIT("{}"), 0);
     sim_etcd_put(s.etcd, FOLDER "x/y", SLICE_LIT("{}"), 0);
     sim_run_ms(s.w.loop, 100);
-    ok(world_metric(&s.w, "mvproxy_peer_endpoint_record_changes_total", "refused", NULL) >= (double)ROWS(values),
+    ok(cluster_kit_metric(&s.w, "mvproxy_peer_endpoint_record_changes_total", "refused", NULL) >= (double)ROWS(values),
        "counted");
-    is_double(world_metric(&s.w, "mvproxy_peer_endpoint_records_watching", NULL), 1, "the watch goes on");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_peer_endpoint_records_watching", NULL), 1, "the watch goes on");
     end(&s, 1);
 }
 
@@ -199,7 +199,7 @@ static void compaction(void)
     struct story s;
 
     begin(&s, 1);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     sim_etcd_set_deaf(s.etcd, true);
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
@@ -218,7 +218,7 @@ static void silence(void)
     struct story s;
 
     begin(&s, 1);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     sim_etcd_set_deaf(s.etcd, true);
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
@@ -235,7 +235,7 @@ static void dropped(void)
     struct story s;
 
     begin(&s, 1);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 10000);
     is_u64(sim_etcd_watches(s.etcd), 1, "one watch");
     sim_etcd_drop_watches(s.etcd);
@@ -254,7 +254,7 @@ static void old_watch(void)
     uint64_t before;
 
     begin(&s, 1);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     s.w.opts.advertise = ""; /* ours does not come in between */
     cluster_update(s.w.cluster, &s.w.opts);
@@ -286,7 +286,7 @@ static void garbage(void)
 
     begin(&s, 1);
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     for (size_t i = 0; i < ROWS(lines); i++) {
         uint64_t before = sim_etcd_ranges(s.etcd);
@@ -321,12 +321,13 @@ static void not_etcd(void)
         begin(&s, 1);
         put_record(&s, s.b, "10.0.0.21", 6443, 3600);
         sim_etcd_answer(s.etcd, rows[i].status, rows[i].body);
-        world_start(&s.w);
-        ok(world_ready(&s.w, 10000), "answers %u \"%s\": ready all the same", rows[i].status, rows[i].body);
+        cluster_kit_start(&s.w);
+        ok(cluster_kit_ready(&s.w, 10000), "answers %u \"%s\": ready all the same", rows[i].status, rows[i].body);
         sim_run_ms(s.w.loop, 30000);
         from(&s, "annotation", "annotations work");
-        is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "it is shown");
-        ok(world_metric(&s.w, "mvproxy_etcd_requests_total", "range", "failed", NULL) >= 3, "counted, and tried again");
+        is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "it is shown");
+        ok(cluster_kit_metric(&s.w, "mvproxy_etcd_requests_total", "range", "failed", NULL) >= 3,
+           "counted, and tried again");
         cluster_etcd_state(s.w.cluster, text, sizeof(text));
         ok(strstr(text, "cannot be used") != NULL, "said: %s", text);
         sim_etcd_answer(s.etcd, 0, NULL);
@@ -340,14 +341,14 @@ static void not_etcd(void)
 /* How often it changes its mind in that time, looked at every 100 ms. */
 static unsigned changes(struct story *s, uint64_t ms)
 {
-    double before = world_metric(&s->w, "mvproxy_etcd_working", NULL);
+    double before = cluster_kit_metric(&s->w, "mvproxy_etcd_working", NULL);
     unsigned n = 0;
 
     for (uint64_t at = 0; at < ms; at += 100) {
         double now;
 
         sim_run_ms(s->w.loop, 100);
-        now = world_metric(&s->w, "mvproxy_etcd_working", NULL);
+        now = cluster_kit_metric(&s->w, "mvproxy_etcd_working", NULL);
         n += now != before;
         before = now;
     }
@@ -365,22 +366,22 @@ static void one_kind_fails(void)
 
         begin(&s, 1);
         put_record(&s, s.b, "10.0.0.21", 6443, 3600);
-        world_start(&s.w);
-        ok(world_ready(&s.w, 10000), "ready");
+        cluster_kit_start(&s.w);
+        ok(cluster_kit_ready(&s.w, 10000), "ready");
         sim_run_ms(s.w.loop, 2000);
-        is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "all is well");
+        is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "all is well");
         sim_etcd_refuse(s.etcd, paths[i]);
         sim_etcd_say(s.etcd, "\n{\"error\":{\"grpc_code\":14,\"http_code\":503,\"message\":\"away\"}}\n");
         if (i == 0) /* it has to be written anew */
             sim_etcd_delete(s.etcd, s.own_key);
         sim_run_ms(s.w.loop, 20000);
-        is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "%s is refused: shown", paths[i]);
+        is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "%s is refused: shown", paths[i]);
         is_u64(changes(&s, 120000), 0, "%s: and stays so", paths[i]);
         cluster_etcd_state(s.w.cluster, text, sizeof(text));
         ok(strstr(text, "cannot be used") != NULL && strstr(text, "space exceeded") != NULL, "said: %s", text);
         sim_etcd_refuse(s.etcd, NULL);
         is_u64(changes(&s, 120000), 1, "%s: it works again, once", paths[i]);
-        is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "%s: shown", paths[i]);
+        is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_working", NULL), 1, "%s: shown", paths[i]);
         end(&s, 1);
     }
 }
@@ -394,10 +395,10 @@ static void watches_end(void)
     begin(&s, 1);
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
     sim_etcd_end_watches(s.etcd, true);
-    world_start(&s.w);
-    ok(world_ready(&s.w, 10000), "ready");
+    cluster_kit_start(&s.w);
+    ok(cluster_kit_ready(&s.w, 10000), "ready");
     sim_run_ms(s.w.loop, 60000);
-    is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "without a watch: shown");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "without a watch: shown");
     cluster_etcd_state(s.w.cluster, text, sizeof(text));
     ok(strstr(text, "it ends each watch at once") != NULL, "said: %s", text);
     sim_etcd_end_watches(s.etcd, false);
@@ -418,8 +419,8 @@ static void faults(void)
         begin(&s, 1);
         put_record(&s, s.b, "10.0.0.21", 6443, 3600);
         s.members[0]->fault = rows[i].fault;
-        world_start(&s.w);
-        ok(world_ready(&s.w, 10000), "etcd %s at the start: ready", rows[i].name);
+        cluster_kit_start(&s.w);
+        ok(cluster_kit_ready(&s.w, 10000), "etcd %s at the start: ready", rows[i].name);
         sim_run_ms(s.w.loop, 20000);
         from(&s, "annotation", "annotations work");
         s.members[0]->fault = SIM_FINE;
@@ -449,8 +450,8 @@ static void slow(void)
     begin(&s, 1);
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
     s.members[0]->delay_ms = 4000;
-    world_start(&s.w);
-    ok(world_ready(&s.w, 2000), "ready before a slow etcd has answered");
+    cluster_kit_start(&s.w);
+    ok(cluster_kit_ready(&s.w, 2000), "ready before a slow etcd has answered");
     from(&s, "annotation", "by what the annotations say");
     sim_run_ms(s.w.loop, 30000);
     from(&s, "etcd", "its records count when they are there");
@@ -459,7 +460,7 @@ static void slow(void)
     sim_server_break(s.members[0]);
     sim_run_ms(s.w.loop, 90000);
     from(&s, "annotation", "slower than that is as good as none");
-    is_double(world_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "and said");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_etcd_working", NULL), 0, "and said");
     end(&s, 1);
 }
 
@@ -471,7 +472,7 @@ static void only_source(void)
     begin(&s, 1);
     (void)snprintf(holder, sizeof(holder), "%s_another", kube_id(s.b));
     put_record(&s, s.b, "10.0.0.2", 6443, 3600);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     kube_pause_renewal(s.b, true);
     kube_put_lease(s.w.store, &(struct kube_lease){.name = kube_id(s.b),
@@ -491,7 +492,7 @@ static void failover(void)
     begin(&s, 3);
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
     s.members[0]->fault = SIM_REFUSE;
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 2000);
     from(&s, "etcd", "the first endpoint is down: the second answers");
     ok(own_is(&s, "10.0.0.11"), "and takes our record");
@@ -514,7 +515,7 @@ static void leader_change(void)
 
     begin(&s, 3);
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 2000);
     for (int i = 0; i < 5; i++) {
         sim_etcd_set_leader(s.etcd, false);
@@ -539,7 +540,7 @@ static void wrong_cluster(void)
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
     origin_unref(s.origins[1]);
     s.origins[1] = origin_new(s.w.back, &(struct origin_opts){.name = "etcd", .host = "10.0.1.9", .port = 2379});
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 2000);
     from(&s, "etcd", "the first endpoint's records");
     s.members[0]->fault = SIM_REFUSE;
@@ -557,7 +558,7 @@ static void wrong_cluster(void)
     sim_run_ms(s.w.loop, 0);
     sim_etcd_free(other);
     sim_etcd_free(s.etcd);
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
 }
 
 /* A reload to another etcd: nobody waits until the one before is forgotten. */
@@ -569,7 +570,7 @@ static void moved(void)
 
     begin(&s, 2);
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 2000);
     is_at(&s, "10.0.0.21:6443", "the records of one etcd");
     other = sim_etcd_new(s.w.loop, 78);
@@ -597,7 +598,7 @@ static void moved(void)
     sim_run_ms(s.w.loop, 0);
     sim_etcd_free(other);
     sim_etcd_free(s.etcd);
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
 }
 
 static void count_done(void *arg)
@@ -614,7 +615,7 @@ static void moved_at_the_end(void)
     int done = 0;
 
     begin(&s, 2);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 2000);
     other = sim_etcd_new(s.w.loop, 78);
     s.members[2] = sim_etcd_member(other, s.w.back, "10.0.1.9:2379");
@@ -638,7 +639,7 @@ static void moved_at_the_end(void)
     sim_run_ms(s.w.loop, 0);
     sim_etcd_free(other);
     sim_etcd_free(s.etcd);
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
 }
 
 static void restored(void)
@@ -649,7 +650,7 @@ static void restored(void)
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
     for (int i = 0; i < 50; i++)
         put_record(&s, s.b, "10.0.0.21", 6443, 3600);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 2000);
     sim_etcd_reset(s.etcd, 79);
     put_record(&s, s.b, "10.0.0.23", 6443, 3600);
@@ -673,7 +674,7 @@ static void said_once(void)
         tap_bail("no memory");
     begin(&s, 1);
     log_set_stream(f);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 600000);
     log_flush();
     log_set_stream(stderr);
@@ -698,8 +699,8 @@ static void away_once(void)
         tap_bail("no memory");
     begin(&s, 1);
     put_record(&s, s.b, "10.0.0.21", 6443, 3600);
-    world_start(&s.w);
-    ok(world_ready(&s.w, 10000), "ready");
+    cluster_kit_start(&s.w);
+    ok(cluster_kit_ready(&s.w, 10000), "ready");
     sim_run_ms(s.w.loop, 2000);
     s.members[0]->fault = SIM_REFUSE;
     sim_server_break(s.members[0]);
@@ -721,7 +722,7 @@ static void silent_watch(void)
 
     begin(&s, 2);
     sim_etcd_hold_watches(s.etcd, true);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 35000);
     ok(s.members[1]->requests > 0 && s.members[1]->requests < 20, "the next one is asked");
     sim_etcd_hold_watches(s.etcd, false);
@@ -750,7 +751,7 @@ static void too_many(void)
         (void)snprintf(key, sizeof(key), FOLDER "%s", id);
         sim_etcd_put(s.etcd, key, slice_str(other), 3600);
     }
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 5000);
     put_record(&s, s.b, "10.0.0.21", 7443, 3600);
     sim_run_ms(s.w.loop, 5000);

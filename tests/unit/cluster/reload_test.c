@@ -3,19 +3,19 @@
 #include <stdio.h>
 
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
 };
 
 static void start(struct story *s)
 {
-    world_init(&s->w, WORLD_BASE);
-    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&s->w);
-    ok(world_ready(&s->w, 2000), "ready");
+    cluster_kit_init(&s->w, KIT_BASE);
+    s->b = cluster_kit_peer(&s->w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&s->w);
+    ok(cluster_kit_ready(&s->w, 2000), "ready");
     sim_run_ms(s->w.loop, 1000);
 }
 
@@ -54,15 +54,15 @@ static void nothing_changes(void)
     is_u64(requests(&s), before, "ten reloads without a change: nobody is asked anything");
     is_u64(lists(&s), 4, "nothing is listed again");
     is_u64(watches(&s), 4, "the watches go on");
-    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "what is known stays known");
-    ok(world_ready(&s.w, 0), "and ready");
+    ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "what is known stays known");
+    ok(cluster_kit_ready(&s.w, 0), "and ready");
     before = kube_discovery_requests(s.b);
     for (int i = 0; i < 100; i++) {
         cluster_update(s.w.cluster, &s.w.opts);
         sim_run_ms(s.w.loop, 1000);
     }
     ok(kube_discovery_requests(s.b) >= before + 2, "many reloads do not put off the next look");
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
 }
 
 static void small_changes(void)
@@ -79,10 +79,11 @@ static void small_changes(void)
     is_u64(requests(&s), before, "other times: nobody is asked anything");
     kube_stop(s.b, false);
     sim_run_ms(s.w.loop, 21000);
-    ok(world_peer_of(&s.w, s.b) != NULL && world_peer_of(&s.w, s.b)->life == SERVED_LAPSED, "but they count");
+    ok(cluster_kit_peer_of(&s.w, s.b) != NULL && cluster_kit_peer_of(&s.w, s.b)->life == SERVED_LAPSED,
+       "but they count");
     sim_run_ms(s.w.loop, 40000);
-    ok(world_peer_of(&s.w, s.b) == NULL, "all of them");
-    world_end(&s.w);
+    ok(cluster_kit_peer_of(&s.w, s.b) == NULL, "all of them");
+    cluster_kit_end(&s.w);
 }
 
 /* Trust or place of one side is another: that side is asked anew, the other is not. */
@@ -99,7 +100,7 @@ static void one_side(void)
     reload(&s);
     s.w.opts.peer_rule_changed = false;
     is_u64(kube_sim(s.w.local)->requests, before, "peers are dialled by another rule: not the local server's affair");
-    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "and nothing is forgotten");
+    ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "and nothing is forgotten");
     before = kube_sim(s.b)->requests;
     moved = origin_new(s.w.back, &o);
     if (moved == NULL)
@@ -110,12 +111,12 @@ static void one_side(void)
     is_u64(lists(&s), 8, "the local server is reached in another way: listed again");
     is_u64(watches(&s), 4, "watched once");
     is_u64(kube_sim(s.b)->requests, before, "not the peer's affair");
-    ok(world_ready(&s.w, 0), "ready all the time");
+    ok(cluster_kit_ready(&s.w, 0), "ready all the time");
     s.w.opts.local = old;
     reload(&s);
     origin_unref(moved);
     is_u64(watches(&s), 4, "and back");
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
 }
 
 static void gate(void)
@@ -134,7 +135,7 @@ static void gate(void)
         ok(slice_eq(served_merged(cluster_served(s.w.cluster), SERVED_V2)->body, kube_document(s.w.local)),
            "discovery is the local server's");
         is_slice(served_merged(cluster_served(s.w.cluster), SERVED_V2)->etag, kube_etag(s.w.local), "with its tag");
-        ok(world_ready(&s.w, 0), "ready");
+        ok(cluster_kit_ready(&s.w, 0), "ready");
         before = kube_sim(s.b)->requests;
         generation = served_generation(cluster_served(s.w.cluster));
         kube_put_crd(s.w.store, "widgets.example.com", "example.com", "v1");
@@ -145,16 +146,16 @@ static void gate(void)
         s.w.opts.peers_enabled = true;
         cluster_update(s.w.cluster, &s.w.opts);
         sim_run_ms(s.w.loop, 1);
-        ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs") || !served_synced(cluster_served(s.w.cluster)) ||
+        ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs") || !served_synced(cluster_served(s.w.cluster)) ||
                served_unknown_peer(cluster_served(s.w.cluster)),
            "on: while nothing is known nothing is denied");
         sim_run_ms(s.w.loop, 200);
         is_u64(watches(&s), 4, "watched again");
-        ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "the peer is known again");
-        is_str(world_freshness(&s.w, "batch"), "Current", "and merged");
-        ok(world_ready(&s.w, 0), "ready");
+        ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "the peer is known again");
+        is_str(cluster_kit_freshness(&s.w, "batch"), "Current", "and merged");
+        ok(cluster_kit_ready(&s.w, 0), "ready");
     }
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
 }
 
 /* Without peers nothing is watched: another process of the local server is seen by the interval only. */
@@ -166,16 +167,16 @@ static void restarted_without_peers(void)
     s.w.opts.peers_enabled = false;
     reload(&s);
     kube_stop(s.w.local, false);
-    kube_set_apis(s.w.local, WORLD_BASE ";policy/v1:budgets");
+    kube_set_apis(s.w.local, KIT_BASE ";policy/v1:budgets");
     kube_start(s.w.local, 0);
     sim_run_ms(s.w.loop, 2000);
-    ok(!world_local_serves(&s.w, "policy", "v1", "budgets"), "what it serves now is not known without peers");
+    ok(!cluster_kit_local_serves(&s.w, "policy", "v1", "budgets"), "what it serves now is not known without peers");
     s.w.opts.peers_enabled = true;
     reload(&s);
     sim_run_ms(s.w.loop, 1000);
-    ok(world_local_serves(&s.w, "policy", "v1", "budgets"), "and is read when they are enabled");
-    ok(world_merged_has(&s.w, "budgets"), "and told");
-    world_end(&s.w);
+    ok(cluster_kit_local_serves(&s.w, "policy", "v1", "budgets"), "and is read when they are enabled");
+    ok(cluster_kit_merged_has(&s.w, "budgets"), "and told");
+    cluster_kit_end(&s.w);
 }
 
 int main(void)

@@ -6,12 +6,12 @@
 #include "base/log.h"
 #include "kube/lease.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { WORDS = 5 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     FILE *stream;
     char *text;
@@ -53,12 +53,12 @@ static bool said(const struct story *s, const char *const words[WORDS])
 
 static void starts(struct story *s)
 {
-    world_start(&s->w);
+    cluster_kit_start(&s->w);
 }
 
 static void changes(struct story *s)
 {
-    kube_set_apis(s->b, WORLD_BASE ";policy/v1:poddisruptionbudgets");
+    kube_set_apis(s->b, KIT_BASE ";policy/v1:poddisruptionbudgets");
     cluster_peer_suspect(s->w.cluster, kube_id(s->b));
 }
 
@@ -201,11 +201,11 @@ static void one_cause(void)
     struct story s = {.bytes = 0};
     unsigned warnings = 0;
 
-    world_init(&s.w, WORLD_BASE);
+    cluster_kit_init(&s.w, KIT_BASE);
     s.w.opts.pulse = s.w.opts.local_failover = true;
     listen(&s);
     local_goes(&s);
-    world_start(&s.w);
+    cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 60000);
     stop_listening(&s);
     for (const char *at = s.text; (at = strstr(at, "W1124")) != NULL; at++)
@@ -215,7 +215,7 @@ static void one_cause(void)
     if (warnings != 3)
         diag("%s", s.text);
     free(s.text);
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
 }
 
 /* Which of the two may not be read does not matter. */
@@ -226,16 +226,16 @@ static void half_read(void)
     for (size_t i = 0; i < ROWS(forbidden); i++) {
         struct story s = {.bytes = 0};
 
-        world_init(&s.w, WORLD_BASE);
+        cluster_kit_init(&s.w, KIT_BASE);
         kube_forbid(s.w.local, forbidden[i], 403);
         listen(&s);
-        world_start(&s.w);
+        cluster_kit_start(&s.w);
         sim_run_ms(s.w.loop, 500);
         stop_listening(&s);
         is_int(said(&s, (const char *const[WORDS]){"W1124", "Custom resources and aggregated APIs cannot be read"}),
                forbidden[i] != NULL, "%s cannot be read", forbidden[i] == NULL ? "nothing" : forbidden[i]);
         free(s.text);
-        world_end(&s.w);
+        cluster_kit_end(&s.w);
     }
 }
 
@@ -243,9 +243,9 @@ int main(void)
 {
     struct story s = {.bytes = 0};
 
-    world_init(&s.w, WORLD_BASE);
+    cluster_kit_init(&s.w, KIT_BASE);
     s.w.opts.pulse = true;
-    s.b = world_peer(&s.w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    s.b = cluster_kit_peer(&s.w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     for (size_t i = 0; i < ROWS(rows); i++) {
         const char *words[WORDS];
         char name[200] = "";
@@ -262,7 +262,7 @@ int main(void)
             diag("%s", s.text);
         free(s.text);
     }
-    world_end(&s.w);
+    cluster_kit_end(&s.w);
     one_cause();
     half_read();
     return tap_end();

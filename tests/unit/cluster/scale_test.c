@@ -5,75 +5,77 @@
 
 #include "base/limits.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { MANY = LIMIT_PEERS };
 
 static void all_at_once(void)
 {
-    struct world w;
+    struct cluster_kit w;
     static struct kube_server *peers[MANY];
     char hostname[32], address[32], apis[100];
     size_t known = 0;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     for (int i = 0; i < MANY; i++) {
         (void)snprintf(hostname, sizeof(hostname), "node-%d", i);
         (void)snprintf(address, sizeof(address), "10.1.%d.%d:6443", i / 250, i % 250 + 1);
-        (void)snprintf(apis, sizeof(apis), WORLD_BASE ";batch/v%d:jobs;g%d.example.com/v1:things", i % 3 + 1, i % 50);
-        peers[i] = world_peer(&w, hostname, address, apis);
+        (void)snprintf(apis, sizeof(apis), KIT_BASE ";batch/v%d:jobs;g%d.example.com/v1:things", i % 3 + 1, i % 50);
+        peers[i] = cluster_kit_peer(&w, hostname, address, apis);
         /* Answers come in any order, from 1 to 500 ms. */
         kube_sim(peers[i])->delay_ms = 1 + (uint64_t)(i * 7919) % 500;
     }
-    world_start(&w);
-    ok(world_ready(&w, 5000), "ready with %d peers", MANY);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 5000), "ready with %d peers", MANY);
     for (int i = 0; i < MANY; i++)
-        known += world_peer_of(&w, peers[i]) != NULL && world_peer_of(&w, peers[i])->discovery_known;
+        known += cluster_kit_peer_of(&w, peers[i]) != NULL && cluster_kit_peer_of(&w, peers[i])->discovery_known;
     is_u64(known, MANY, "all of them are known");
-    ok(world_peer_serves(&w, peers[17], "g17.example.com", "v1", "things"), "one of them is asked for its own");
-    is_str(world_freshness(&w, "g49.example.com"), "Current", "and merged");
+    ok(cluster_kit_peer_serves(&w, peers[17], "g17.example.com", "v1", "things"), "one of them is asked for its own");
+    is_str(cluster_kit_freshness(&w, "g49.example.com"), "Current", "and merged");
     for (int i = 0; i < MANY; i += 2)
         kube_stop(peers[i], i % 4 == 0);
     sim_run_ms(w.loop, 60000);
-    is_double(world_metric(&w, "mvproxy_peers", "live", NULL), MANY / 2, "half of them gone: half live");
-    is_double(world_metric(&w, "mvproxy_peers", "lapsed", NULL), MANY / 2, "those that crashed or left have lapsed");
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "live", NULL), MANY / 2, "half of them gone: half live");
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "lapsed", NULL), MANY / 2,
+              "those that crashed or left have lapsed");
     is_u64(served_n_peers(cluster_served(w.cluster)), MANY, "and are kept");
-    is_str(world_freshness(&w, "g1.example.com"), "Current", "what others serve is current");
-    is_str(world_freshness(&w, "g2.example.com"), "Stale", "what only crashed ones serve is stale");
+    is_str(cluster_kit_freshness(&w, "g1.example.com"), "Current", "what others serve is current");
+    is_str(cluster_kit_freshness(&w, "g2.example.com"), "Stale", "what only crashed ones serve is stale");
     for (int i = 0; i < 20; i++) {
         (void)snprintf(hostname, sizeof(hostname), "newcomer-%d", i);
         (void)snprintf(address, sizeof(address), "10.2.0.%d:6443", i + 1);
-        world_peer(&w, hostname, address, WORLD_BASE);
+        cluster_kit_peer(&w, hostname, address, KIT_BASE);
     }
     sim_run_ms(w.loop, 1000);
-    is_double(world_metric(&w, "mvproxy_peers", "live", NULL), MANY / 2 + 20, "a full table has room for newcomers");
-    is_double(world_metric(&w, "mvproxy_peers", "lapsed", NULL), MANY / 2 - 20, "in the place of some that left");
-    world_end(&w);
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "live", NULL), MANY / 2 + 20,
+              "a full table has room for newcomers");
+    is_double(cluster_kit_metric(&w, "mvproxy_peers", "lapsed", NULL), MANY / 2 - 20, "in the place of some that left");
+    cluster_kit_end(&w);
 }
 
 static void one_too_many(void)
 {
-    struct world w;
+    struct cluster_kit w;
     char hostname[32], address[32];
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     for (int i = 0; i < MANY + 20; i++) {
         (void)snprintf(hostname, sizeof(hostname), "node-%d", i);
         (void)snprintf(address, sizeof(address), "10.1.%d.%d:6443", i / 250, i % 250 + 1);
-        world_peer(&w, hostname, address, WORLD_BASE);
+        cluster_kit_peer(&w, hostname, address, KIT_BASE);
     }
-    world_start(&w);
-    ok(world_ready(&w, 5000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 5000), "ready");
     is_u64(served_n_peers(cluster_served(w.cluster)), MANY, "no more than the limit");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Whatever happens in whatever order: when it is over, the layer knows what is true. */
 static void storm(uint64_t seed)
 {
-    static const char *const apis[] = {WORLD_BASE, WORLD_BATCH, WORLD_BASE ";batch/v2:jobs",
-                                       WORLD_BATCH ";policy/v1:poddisruptionbudgets"};
-    struct world w;
+    static const char *const apis[] = {KIT_BASE, KIT_BATCH, KIT_BASE ";batch/v2:jobs",
+                                       KIT_BATCH ";policy/v1:poddisruptionbudgets"};
+    struct cluster_kit w;
     struct kube_server *peers[6];
     size_t serves[6];
     bool up[6];
@@ -81,16 +83,16 @@ static void storm(uint64_t seed)
     bool right = true;
 
     srandom((unsigned)seed);
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     sim_seed(seed);
     for (size_t i = 0; i < ROWS(peers); i++) {
         (void)snprintf(hostname, sizeof(hostname), "node-%zu", i);
         (void)snprintf(address, sizeof(address), "10.1.0.%zu:6443", i + 1);
-        peers[i] = world_peer(&w, hostname, address, apis[1]);
+        peers[i] = cluster_kit_peer(&w, hostname, address, apis[1]);
         serves[i] = 1;
         up[i] = true;
     }
-    world_start(&w);
+    cluster_kit_start(&w);
     for (int step = 0; step < 120; step++) {
         size_t i = (size_t)random() % ROWS(peers);
 
@@ -137,14 +139,14 @@ static void storm(uint64_t seed)
     for (size_t i = 0; i < ROWS(peers); i++) {
         bool batch1 = serves[i] == 1 || serves[i] == 3, batch2 = serves[i] == 2;
 
-        right = right && (world_peer_of(&w, peers[i]) != NULL) == up[i];
-        right = right && world_peer_serves(&w, peers[i], "batch", "v1", "jobs") == (up[i] && batch1);
-        right = right && world_peer_serves(&w, peers[i], "batch", "v2", "jobs") == (up[i] && batch2);
+        right = right && (cluster_kit_peer_of(&w, peers[i]) != NULL) == up[i];
+        right = right && cluster_kit_peer_serves(&w, peers[i], "batch", "v1", "jobs") == (up[i] && batch1);
+        right = right && cluster_kit_peer_serves(&w, peers[i], "batch", "v2", "jobs") == (up[i] && batch2);
     }
     ok(right, "after storm %llu everything believed is true", (unsigned long long)seed);
     ok(cluster_peers_synced(w.cluster, reason, sizeof(reason)) && !served_unknown_peer(cluster_served(w.cluster)),
        "storm %llu: and nothing is unknown", (unsigned long long)seed);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

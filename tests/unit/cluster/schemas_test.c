@@ -5,11 +5,11 @@
 #include "base/limits.h"
 #include "cluster/cluster_view.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { A_WHILE_MS = 100, INTERVAL_MS = 35000 };
 
-static bool skewed(struct world *w)
+static bool skewed(struct cluster_kit *w)
 {
     return served_skewed(cluster_served(w->cluster), SLICE_LIT("apps"), SLICE_LIT("v1"));
 }
@@ -20,37 +20,37 @@ static uint64_t release_of(unsigned minor)
 }
 
 /* Not started yet. */
-static struct kube_server *prepare(struct world *w, const char *local, const char *peer)
+static struct kube_server *prepare(struct cluster_kit *w, const char *local, const char *peer)
 {
     struct kube_server *b;
 
-    world_init(w, WORLD_BASE);
-    b = world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    cluster_kit_init(w, KIT_BASE);
+    b = cluster_kit_peer(w, "cp-b", "10.0.0.2:6443", KIT_BASE);
     kube_set_schemas(w->local, local);
     kube_set_schemas(b, peer);
     return b;
 }
 
-static struct kube_server *two(struct world *w, const char *local, const char *peer)
+static struct kube_server *two(struct cluster_kit *w, const char *local, const char *peer)
 {
     struct kube_server *b = prepare(w, local, peer);
 
     kube_set_minor(b, 35);
-    world_start(w);
-    ok(world_ready(w, 2000), "ready");
+    cluster_kit_start(w);
+    ok(cluster_kit_ready(w, 2000), "ready");
     sim_run_ms(w->loop, A_WHILE_MS);
     return b;
 }
 
 static void differ(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = two(&w, "A", "B");
 
     ok(skewed(&w), "other hashes: skewed");
     ok(served_local_release(cluster_served(w.cluster)) == release_of(34), "release of the local server");
-    ok(world_peer_of(&w, b)->release == release_of(35), "and of the peer");
-    is_double(world_metric(&w, "mvproxy_skewed_group_versions", NULL), 1, "counted");
+    ok(cluster_kit_peer_of(&w, b)->release == release_of(35), "and of the peer");
+    is_double(cluster_kit_metric(&w, "mvproxy_skewed_group_versions", NULL), 1, "counted");
     sim_run_ms(w.loop, 2 * INTERVAL_MS);
     ok(kube_schemas_unchanged(b) > 0 && kube_schemas_unchanged(w.local) > 0, "asked again conditionally");
     ok(skewed(&w), "nothing has changed");
@@ -64,13 +64,13 @@ static void differ(void)
     sim_run_ms(w.loop, INTERVAL_MS);
     ok(!skewed(&w), "a server that has no index any more has no say");
     is_u64(kube_unmarked(w.local) + kube_unmarked(b), 0, "all asked as ourselves, marked");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Another process, of another release: what is known of the one before counts no more. */
 static void replaced(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = two(&w, "A", "B");
 
     kube_stop(b, true);
@@ -78,14 +78,14 @@ static void replaced(void)
     kube_set_minor(b, 36);
     kube_start(b, 0);
     sim_run_ms(w.loop, 5000);
-    ok(!skewed(&w) && world_peer_of(&w, b)->release == release_of(36), "read again with its discovery");
-    world_end(&w);
+    ok(!skewed(&w) && cluster_kit_peer_of(&w, b)->release == release_of(36), "read again with its discovery");
+    cluster_kit_end(&w);
 }
 
 /* Until its index has been read the one of before says which paths there are. */
 static void replaced_unread(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = two(&w, "A", "B");
     const struct served_peer *p;
 
@@ -93,74 +93,74 @@ static void replaced_unread(void)
     kube_forbid(b, "/openapi/v3", 0);
     kube_start(b, 0);
     sim_run_ms(w.loop, 5000);
-    p = world_peer_of(&w, b);
+    p = cluster_kit_peer_of(&w, b);
     ok(p->discovery_known && p->schemas == NULL && schema_index_count(p->last_schemas) > 0,
        "not known, and not forgotten");
     ok(!p->schemas_pending, "nobody waits for it: there is something to be said");
     kube_forbid(b, NULL, 0);
     sim_run_ms(w.loop, 2 * INTERVAL_MS);
-    p = world_peer_of(&w, b);
+    p = cluster_kit_peer_of(&w, b);
     ok(p->schemas != NULL && p->last_schemas == p->schemas, "until it is read");
     kube_stop(b, true);
     kube_forbid(b, "/openapi/v3", 403);
     kube_start(b, 0);
     sim_run_ms(w.loop, 5000);
-    p = world_peer_of(&w, b);
+    p = cluster_kit_peer_of(&w, b);
     ok(p->discovery_known && p->last_schemas == NULL, "or until it says that it gives none");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* At the start the first index of each is waited for, not for long. */
 static void waited_for(void)
 {
     char reason[200] = "";
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = prepare(&w, "A", "B");
 
     kube_forbid(b, "/openapi/v3", 0);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, SCHEMAS_EXPECTED_MS / 2);
     ok(!cluster_peers_synced(w.cluster, reason, sizeof(reason)) && strstr(reason, "schemas") != NULL, "not ready: %s",
        reason);
-    ok(world_peer_of(&w, b)->schemas_pending, "they are expected");
+    ok(cluster_kit_peer_of(&w, b)->schemas_pending, "they are expected");
     sim_run_ms(w.loop, SCHEMAS_EXPECTED_MS);
-    ok(cluster_peers_synced(w.cluster, reason, sizeof(reason)) && !world_peer_of(&w, b)->schemas_pending,
+    ok(cluster_peers_synced(w.cluster, reason, sizeof(reason)) && !cluster_kit_peer_of(&w, b)->schemas_pending,
        "who does not answer is not waited for");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Half of an answer is none. */
 static void without_version(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = prepare(&w, "A", "B");
 
     kube_forbid(b, "/version", 500);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, A_WHILE_MS);
     ok(!skewed(&w), "no release: not known");
     kube_forbid(b, NULL, 0);
     sim_run_ms(w.loop, INTERVAL_MS);
     ok(skewed(&w), "with the next look it is");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* kube-apiserver gives no tag: all of it comes each time, and is nothing new. */
 static void untagged(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     uint64_t generation, versions;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BASE);
     kube_set_schemas(w.local, "A");
     kube_set_schemas(b, "B");
     kube_untag_schemas(w.local);
     kube_untag_schemas(b);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "untagged: ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "untagged: ready");
     sim_run_ms(w.loop, A_WHILE_MS);
     generation = served_generation(cluster_served(w.cluster));
     versions = kube_version_requests(b);
@@ -171,10 +171,10 @@ static void untagged(void)
     sim_run_ms(w.loop, INTERVAL_MS);
     ok(!skewed(&w), "untagged: another one is seen");
     is_u64(served_generation(cluster_served(w.cluster)), generation + 1, "untagged: one change, one snapshot");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
-static const char *unusable(struct world *w, size_t server)
+static const char *unusable(struct cluster_kit *w, size_t server)
 {
     struct cluster_view v;
     const char *why;
@@ -190,26 +190,26 @@ static const char *unusable(struct world *w, size_t server)
  */
 static void large(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BASE);
     kube_set_schemas(w.local, "A");
     kube_set_schemas(b, "B");
     kube_add_schemas(w.local, 20000);
     kube_add_schemas(b, 20001);
     kube_untag_schemas(b);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "large: ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "large: ready");
     sim_run_ms(w.loop, 2000);
     ok(skewed(&w), "large: both indexes are read");
-    is_u64(schema_index_count(world_peer_of(&w, b)->schemas), 20001 + 1, "large: whole");
+    is_u64(schema_index_count(cluster_kit_peer_of(&w, b)->schemas), 20001 + 1, "large: whole");
     is_str(unusable(&w, 1), "-", "large: nothing to say");
     kube_add_schemas(b, 50000);
     sim_run_ms(w.loop, INTERVAL_MS);
     is_str(unusable(&w, 1), "it is over 8 MiB", "too large: said");
-    is_u64(schema_index_count(world_peer_of(&w, b)->schemas), 20001 + 1, "too large: the last one counts");
+    is_u64(schema_index_count(cluster_kit_peer_of(&w, b)->schemas), 20001 + 1, "too large: the last one counts");
     kube_set_schemas(b, "\"");
     kube_add_schemas(b, 10);
     sim_run_ms(w.loop, INTERVAL_MS);
@@ -229,7 +229,7 @@ static void large(void)
     kube_set_schemas(b, NULL);
     sim_run_ms(w.loop, INTERVAL_MS);
     is_str(unusable(&w, 1), "-", "none any more: not said");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static bool serve_much(void *arg, struct sim_request *q)
@@ -242,7 +242,7 @@ static bool serve_much(void *arg, struct sim_request *q)
 static void endless_denial(void)
 {
     struct slice much = {mem_zalloc(LIMIT_SMALL_BODY + 1), LIMIT_SMALL_BODY + 1};
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = two(&w, "A", "B");
 
     kube_set_schemas(b, NULL);
@@ -252,7 +252,7 @@ static void endless_denial(void)
     much.n = LIMIT_SMALL_BODY;
     sim_run_ms(w.loop, INTERVAL_MS);
     ok(!skewed(&w), "one that is just as long as it may be is read");
-    world_end(&w);
+    cluster_kit_end(&w);
     mem_free((char *)(uintptr_t)much.p);
 }
 

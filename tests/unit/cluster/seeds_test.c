@@ -4,13 +4,13 @@
 #include <stdio.h>
 
 #include "lib/tap.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_etcd.h"
-#include "sim/world.h"
 
 enum { SOON_MS = 1000 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     struct sim_etcd *etcd;
     struct origin *origin;
@@ -39,9 +39,9 @@ static void begin(struct story *s)
 {
     const struct origin_opts o = {.name = "etcd", .host = "10.0.1.1", .port = 2379};
 
-    world_init(&s->w, WORLD_BASE);
+    cluster_kit_init(&s->w, KIT_BASE);
     s->w.opts.local_failover = true;
-    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    s->b = cluster_kit_peer(&s->w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     s->etcd = sim_etcd_new(s->w.loop, 77);
     (void)sim_etcd_member(s->etcd, s->w.back, "10.0.1.1:2379");
     s->origin = origin_new(s->w.back, &o);
@@ -51,7 +51,7 @@ static void begin(struct story *s)
     kube_stop(s->w.local, false);
     record(s, s->b, "10.0.0.2");
     record(s, s->w.local, "10.0.0.1");
-    world_start(&s->w);
+    cluster_kit_start(&s->w);
     sim_run_ms(s->w.loop, SOON_MS);
 }
 
@@ -66,12 +66,12 @@ static void end(struct story *s)
     sim_run_ms(s->w.loop, 0);
     sim_etcd_free(e);
     origin_unref(etcd);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
 }
 
 static const struct served_peer *peer(struct story *s)
 {
-    return world_peer_of(&s->w, s->b);
+    return cluster_kit_peer_of(&s->w, s->b);
 }
 
 static void until_leases(void)
@@ -80,11 +80,11 @@ static void until_leases(void)
 
     begin(&s);
     ok(peer(&s) != NULL && peer(&s)->life == SERVED_LIVE && peer(&s)->origin != NULL, "its record makes it a peer");
-    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "which is read");
+    ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "which is read");
     is_u64(served_n_peers(cluster_served(s.w.cluster)), 1, "our own record makes none");
     ok(!served_synced(cluster_served(s.w.cluster)), "who else is there is not known");
     kube_start(s.w.local, 0);
-    ok(world_ready(&s.w, 10000), "the local server is back");
+    ok(cluster_kit_ready(&s.w, 10000), "the local server is back");
     ok(peer(&s) != NULL && peer(&s)->life == SERVED_LIVE, "its Lease keeps it");
     sim_run_ms(s.w.loop, 20000);
     ok(peer(&s) != NULL && peer(&s)->life == SERVED_LIVE, "and so it stays");
@@ -101,7 +101,7 @@ static void without_lease(bool returns)
     kube_pause_renewal(s.b, true);
     if (returns) {
         kube_start(s.w.local, 0);
-        ok(world_ready(&s.w, 10000), "the local server is back");
+        ok(cluster_kit_ready(&s.w, 10000), "the local server is back");
     } else {
         char key[100];
 

@@ -8,7 +8,7 @@
 #include "kube/disco.h"
 #include "lib/disco_text.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 static struct disco *make_disco(const char *apis_items)
 {

@@ -7,7 +7,7 @@
 #include "base/metric.h"
 #include "cluster/cluster_view.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 static void count_done(void *arg)
 {
@@ -16,7 +16,7 @@ static void count_done(void *arg)
     ++*n;
 }
 
-static bool lease_there(struct world *w)
+static bool lease_there(struct cluster_kit *w)
 {
     struct arena *a = arena_new(1 << 16);
     struct lease l;
@@ -27,13 +27,13 @@ static bool lease_there(struct world *w)
 }
 
 /* A local server that publishes no Lease, for which we do. */
-static void begin_publishing(struct world *w)
+static void begin_publishing(struct cluster_kit *w)
 {
-    world_init(w, WORLD_BASE);
-    world_without_lease(w, 24);
+    cluster_kit_init(w, KIT_BASE);
+    cluster_kit_without_lease(w, 24);
     w->opts.identity = IDENTITY_PUBLISH;
     w->opts.advertise = "10.0.0.1:16443";
-    world_start(w);
+    cluster_kit_start(w);
     sim_run_ms(w->loop, 1000);
     ok(lease_there(w), "the Lease is published");
 }
@@ -41,21 +41,21 @@ static void begin_publishing(struct world *w)
 /* With the peers goes the Lease by which they find us. */
 static void switched_off(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
     begin_publishing(&w);
     w.opts.peers_enabled = false;
     ok(cluster_update(w.cluster, &w.opts), "a reload without peers");
     sim_run_ms(w.loop, 1000);
     ok(!lease_there(&w), "removes it");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* What is withdrawn stays so, and who waits for that hears of it. */
 static void reloaded_at_the_end(bool off)
 {
     unsigned done = 0;
-    struct world w;
+    struct cluster_kit w;
 
     begin_publishing(&w);
     cluster_stop(w.cluster, count_done, &done);
@@ -72,50 +72,50 @@ static void reloaded_at_the_end(bool off)
     sim_run_ms(w.loop, 20000);
     ok(!lease_there(&w), "the Lease stays away, %d", off);
     is_u64(done, 1, "and nothing more is said, %d", off);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* All else is known by then. */
 static void leases_come_last(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     kube_forbid(w.local, "/apis/coordination.k8s.io/", 500);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 3000);
     ok(!served_synced(cluster_served(w.cluster)), "the Leases cannot be listed");
     kube_forbid(w.local, NULL, 0);
     sim_run_ms(w.loop, 20000);
     ok(served_synced(cluster_served(w.cluster)), "it is noticed when they have been");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Whether what is known of the local server is of its present process. */
 static void read_since_its_trouble(void)
 {
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    world_start(&w);
-    ok(world_ready(&w, 5000) && served_local_read(cluster_served(w.cluster)), "read");
+    cluster_kit_init(&w, KIT_BASE);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 5000) && served_local_read(cluster_served(w.cluster)), "read");
     kube_stop(w.local, false);
     sim_run_ms(w.loop, 3000);
     ok(!served_local_read(cluster_served(w.cluster)), "not of whoever comes now");
     kube_start(w.local, 0);
     sim_run_ms(w.loop, 30000);
     ok(served_local_read(cluster_served(w.cluster)), "read again");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* An answer without a tag says nothing of the document. */
 static void no_tag(void)
 {
     uint64_t before;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    world_start(&w);
+    cluster_kit_init(&w, KIT_BASE);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 5000);
     before = kube_discovery_requests(w.local);
     cluster_local_etag_seen(w.cluster, SLICE_NONE);
@@ -125,17 +125,17 @@ static void no_tag(void)
     cluster_local_etag_seen(w.cluster, SLICE_LIT("\"x\""));
     sim_run_ms(w.loop, 500);
     ok(kube_discovery_requests(w.local) > before, "but for another one");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* What is given back is empty. */
 static void view_is_given_back(void)
 {
     struct cluster_view v;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    world_start(&w);
+    cluster_kit_init(&w, KIT_BASE);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 2000);
     ok(cluster_view_take(w.cluster, &v) && v.n == 1, "one server");
     cluster_view_free(&v);
@@ -144,7 +144,7 @@ static void view_is_given_back(void)
     ok(!cluster_is_own_name(w.cluster, "cp-b") && !cluster_is_own_name(w.cluster, "zz") &&
            !cluster_is_own_name(w.cluster, ""),
        "and no others");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 static unsigned times(const char *text, const char *what)
@@ -164,12 +164,12 @@ static void observes(void)
     char *logged = NULL;
     size_t n = 0;
     FILE *log = open_memstream(&logged, &n);
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.identity = IDENTITY_AUTO;
     log_set_stream(log);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 60000);
     sim_server_break(kube_sim(w.local));
     sim_run_ms(w.loop, 60000);
@@ -177,7 +177,7 @@ static void observes(void)
     (void)fclose(log);
     is_u64(times(logged, "is left to the local kube-apiserver"), 1, "whose Lease it is");
     free(logged);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

@@ -8,12 +8,12 @@
 #include "base/metric.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { ARENA = 1 << 20, AT_ONCE_MS = 250 };
 
 struct story {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     struct arena *arena;
     struct lease lease;
@@ -44,16 +44,16 @@ static void begin(struct story *s, enum identity_mode mode, unsigned minor)
 {
     memset(s, 0, sizeof(*s));
     s->arena = arena_new(ARENA);
-    world_init(&s->w, WORLD_BASE);
+    cluster_kit_init(&s->w, KIT_BASE);
     s->w.opts.identity = mode;
     s->w.opts.advertise = "10.0.0.1:6443";
     s->w.opts.annotate = true;
-    world_without_lease(&s->w, minor);
+    cluster_kit_without_lease(&s->w, minor);
     if (minor >= 26)
         kube_start(s->w.local, 0);
-    s->b = world_peer(&s->w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
-    world_start(&s->w);
-    ok(world_ready(&s->w, 2000), "ready");
+    s->b = cluster_kit_peer(&s->w, "cp-b", "10.0.0.2:6443", KIT_BASE);
+    cluster_kit_start(&s->w);
+    ok(cluster_kit_ready(&s->w, 2000), "ready");
     sim_run_ms(s->w.loop, 3000);
 }
 
@@ -62,7 +62,7 @@ static void end(struct story *s)
     cluster_free(s->other);
     if (s->origin != NULL)
         origin_unref(s->origin);
-    world_end(&s->w);
+    cluster_kit_end(&s->w);
     if (s->metrics != NULL)
         metrics_free(s->metrics);
     arena_free(s->arena);
@@ -104,18 +104,19 @@ static void written(enum identity_mode mode, unsigned minor)
     sim_run_ms(s.w.loop, 120000);
     is_str(tag_of(&s, s.w.local, now), first, "two minutes later it is there");
     is_u64(kube_lease_writes(s.w.store, "TAG"), 1, "and was not written again");
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "conflict", NULL), 0, "nor in anybody's way");
-    kube_set_apis(s.w.local, WORLD_BATCH);
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_renewals_total", "conflict", NULL), 0,
+              "nor in anybody's way");
+    kube_set_apis(s.w.local, KIT_BATCH);
     cluster_refresh(s.w.cluster);
     sim_run_ms(s.w.loop, AT_ONCE_MS);
     ok(strcmp(tag_of(&s, s.w.local, now), first) != 0 && strlen(now) == LEASE_TAG_BYTES - 1,
        "another state, another tag, at once");
-    kube_set_apis(s.w.local, WORLD_BASE);
+    kube_set_apis(s.w.local, KIT_BASE);
     cluster_refresh(s.w.cluster);
     sim_run_ms(s.w.loop, AT_ONCE_MS);
     is_str(tag_of(&s, s.w.local, now), first, "the same state, the same tag");
     sim_run_ms(s.w.loop, 30000);
-    is_double(world_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0, "nobody gave way");
+    is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_renewals_total", "yielded", NULL), 0, "nobody gave way");
     end(&s);
 }
 
@@ -129,7 +130,7 @@ static void bounded(void)
     begin(&s, IDENTITY_OBSERVE, 34);
     before = kube_lease_writes(s.w.store, "TAG");
     for (unsigned i = 0; i < 600; i++) {
-        kube_set_apis(s.w.local, i % 2 == 0 ? WORLD_BATCH : WORLD_BASE ";batch/v2:jobs");
+        kube_set_apis(s.w.local, i % 2 == 0 ? KIT_BATCH : KIT_BASE ";batch/v2:jobs");
         cluster_refresh(s.w.cluster);
         sim_run_ms(s.w.loop, 100);
     }
@@ -167,13 +168,13 @@ static void refused(void)
     begin(&s, IDENTITY_OBSERVE, 34);
     (void)tag_of(&s, s.w.local, tag);
     kube_forbid_writes(s.w.local, 403);
-    kube_set_apis(s.w.local, WORLD_BATCH);
+    kube_set_apis(s.w.local, KIT_BATCH);
     cluster_refresh(s.w.cluster);
     sim_run_ms(s.w.loop, 1000);
     requests = kube_sim(s.w.local)->requests;
     sim_run_ms(s.w.loop, 600000);
     ok(kube_sim(s.w.local)->requests - requests < 200, "who may not write tries it now and then");
-    ok(world_ready(&s.w, 0), "and is ready");
+    ok(cluster_kit_ready(&s.w, 0), "and is ready");
     kube_forbid_writes(s.w.local, 0);
     sim_run_ms(s.w.loop, 65000);
     ok(strlen(tag_of(&s, s.w.local, now)) == LEASE_TAG_BYTES - 1 && strcmp(now, tag) != 0, "until it may");
@@ -209,10 +210,10 @@ static void lies(void)
     unsigned long long before;
 
     begin(&s, IDENTITY_OFF, 34);
-    kube_set_apis(s.b, WORLD_BATCH);
+    kube_set_apis(s.b, KIT_BATCH);
     put_tag(&s, "another");
     sim_run_ms(s.w.loop, AT_ONCE_MS);
-    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "another tag: read again at once");
+    ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "another tag: read again at once");
     sim_run_ms(s.w.loop, 2000);
     before = looks(&s, s.b);
     for (unsigned i = 0; i < 1000; i++) {
@@ -224,7 +225,7 @@ static void lies(void)
     }
     ok(looks(&s, s.b) - before <= 2 * 25, "1000 tags in 10 s: %llu requests", looks(&s, s.b) - before);
     put_tag(&s, "a-tag-that-is-longer-than-any-that-we-write-and-than-we-would-keep");
-    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "it is served by all the same");
+    ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "it is served by all the same");
     end(&s);
 }
 
@@ -273,9 +274,9 @@ static void pretends(void)
         sim_run_ms(s.w.loop, 10);
     }
     ok(looks(&s, s.b) - before <= 2 * 25, "1000 holders in 10 s: %llu requests", looks(&s, s.b) - before);
-    kube_set_apis(s.b, WORLD_BATCH);
+    kube_set_apis(s.b, KIT_BATCH);
     sim_run_ms(s.w.loop, 35000);
-    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "what it serves is found out all the same");
+    ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "what it serves is found out all the same");
     end(&s);
 }
 
@@ -291,10 +292,10 @@ static void routed_at_once(void)
     begin(&s, IDENTITY_OBSERVE, 34);
     start_other(&s);
     sim_run_ms(s.w.loop, 4000);
-    ok(!world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "not there yet");
-    kube_set_apis(s.b, WORLD_BATCH);
+    ok(!cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "not there yet");
+    kube_set_apis(s.b, KIT_BATCH);
     cluster_refresh(s.other); /* its own mvproxy has heard of it somehow */
-    for (; ms < 5000 && !world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"); ms++)
+    for (; ms < 5000 && !cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"); ms++)
         sim_run_ms(s.w.loop, 1);
     ok(ms <= AT_ONCE_MS, "what one node gained is routed by at the other after %u ms", ms);
     end(&s);
@@ -329,10 +330,11 @@ static void left_behind(struct story *s)
 
     put_tag(s, tag_of(s, s->b, tag));
     sim_run_ms(s->w.loop, 5000);
-    kube_set_apis(s->b, WORLD_BASE);
+    kube_set_apis(s->b, KIT_BASE);
     cluster_refresh(s->other);
     sim_run_ms(s->w.loop, AT_ONCE_MS);
-    ok(!world_peer_serves(&s->w, s->b, "batch", "v2", "jobs"), "what an older Lease has said before is news as well");
+    ok(!cluster_kit_peer_serves(&s->w, s->b, "batch", "v2", "jobs"),
+       "what an older Lease has said before is news as well");
 }
 
 /* Taken back to a version with another Lease, or with none of its own, while the one before is there still. */
@@ -347,17 +349,17 @@ static void taken_back(unsigned minor)
     sim_run_ms(s.w.loop, 1000);
     kube_set_minor(s.b, minor);
     kube_pause_renewal(s.b, minor < 26);
-    kube_set_apis(s.b, WORLD_BATCH);
+    kube_set_apis(s.b, KIT_BATCH);
     kube_start_again(s.b, 0);
-    for (; ms < 60000 && !world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"); ms++)
+    for (; ms < 60000 && !cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"); ms++)
         sim_run_ms(s.w.loop, 1);
     ok(ms <= 2000, "taken back to 1.%u: what it has gained is routed by after %u ms", minor, ms);
     sim_run_ms(s.w.loop, 60000);
-    ok(world_peer_of(&s.w, s.b)->life == SERVED_LIVE, "and it stays live");
-    kube_set_apis(s.b, WORLD_BASE ";batch/v2:jobs");
+    ok(cluster_kit_peer_of(&s.w, s.b)->life == SERVED_LIVE, "and it stays live");
+    kube_set_apis(s.b, KIT_BASE ";batch/v2:jobs");
     cluster_refresh(s.other);
     sim_run_ms(s.w.loop, AT_ONCE_MS);
-    ok(world_peer_serves(&s.w, s.b, "batch", "v2", "jobs"), "what comes later is known at once");
+    ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v2", "jobs"), "what comes later is known at once");
     if (minor == 26)
         left_behind(&s);
     end(&s);
@@ -396,9 +398,9 @@ static void grows_after_its_start(void)
     for (unsigned i = 0; i < 20 && cluster_served(s.other) != NULL && kube_discovery_requests(s.b) == 0; i++)
         sim_run_ms(s.w.loop, 100);
     sim_run_ms(s.w.loop, 1000);
-    kube_set_apis(s.b, WORLD_BATCH);
+    kube_set_apis(s.b, KIT_BATCH);
     sim_run_ms(s.w.loop, 2500);
-    ok(world_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "what comes a second after its start is known");
+    ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "what comes a second after its start is known");
     end(&s);
 }
 

@@ -4,29 +4,29 @@
 
 #include "cluster/refresh.h"
 #include "lib/tap.h"
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 enum { QUIET_MS = 5000, SOON_MS = 100 };
 
 /* Looks of that trigger, whatever came of them. */
-static double looks(struct world *w, const char *whose, const char *trigger)
+static double looks(struct cluster_kit *w, const char *whose, const char *trigger)
 {
     static const char *const results[] = {"changed", "unchanged", "failed"};
     double n = 0;
 
     for (size_t i = 0; i < ROWS(results); i++)
-        n += world_metric(w, "mvproxy_discovery_refreshes_total", whose, trigger, results[i], NULL);
+        n += cluster_kit_metric(w, "mvproxy_discovery_refreshes_total", whose, trigger, results[i], NULL);
     return n;
 }
 
-static struct kube_server *start_pair(struct world *w)
+static struct kube_server *start_pair(struct cluster_kit *w)
 {
     struct kube_server *b;
 
-    world_init(w, WORLD_BASE);
-    b = world_peer(w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(w);
-    if (!world_ready(w, 2000))
+    cluster_kit_init(w, KIT_BASE);
+    b = cluster_kit_peer(w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(w);
+    if (!cluster_kit_ready(w, 2000))
         tap_bail("not ready");
     sim_run_ms(w->loop, QUIET_MS);
     return b;
@@ -34,72 +34,72 @@ static struct kube_server *start_pair(struct world *w)
 
 /* ---- each cause, and how often it was heard of ---- */
 
-static void crd(struct world *w, struct kube_server *b)
+static void crd(struct cluster_kit *w, struct kube_server *b)
 {
     (void)b;
     kube_put_crd(w->store, "things.x.example.com", "x.example.com", "v1");
 }
 
-static void crd_goes(struct world *w, struct kube_server *b)
+static void crd_goes(struct cluster_kit *w, struct kube_server *b)
 {
     (void)b;
     kube_delete(w->store, KUBE_CRD, "things.x.example.com");
 }
 
-static void api_service(struct world *w, struct kube_server *b)
+static void api_service(struct cluster_kit *w, struct kube_server *b)
 {
     (void)b;
     kube_put_apiservice(w->store, "y.example.com", "v1", true);
 }
 
-static void api_service_goes(struct world *w, struct kube_server *b)
+static void api_service_goes(struct cluster_kit *w, struct kube_server *b)
 {
     (void)b;
     kube_delete(w->store, KUBE_APISERVICE, "v1.y.example.com");
 }
 
-static void miss(struct world *w, struct kube_server *b)
+static void miss(struct cluster_kit *w, struct kube_server *b)
 {
     (void)b;
     (void)cluster_local_miss(w->cluster, NULL, NULL);
 }
 
-static void another_etag(struct world *w, struct kube_server *b)
+static void another_etag(struct cluster_kit *w, struct kube_server *b)
 {
     (void)b;
     cluster_local_etag_seen(w->cluster, SLICE_LIT("\"another\""));
 }
 
-static void broken_watch(struct world *w, struct kube_server *b)
+static void broken_watch(struct cluster_kit *w, struct kube_server *b)
 {
     (void)b;
     sim_server_break(kube_sim(w->local));
 }
 
-static void suspect(struct world *w, struct kube_server *b)
+static void suspect(struct cluster_kit *w, struct kube_server *b)
 {
     cluster_peer_suspect(w->cluster, kube_id(b));
 }
 
-static void missed(struct world *w, struct kube_server *b)
+static void missed(struct cluster_kit *w, struct kube_server *b)
 {
     cluster_peer_missed(w->cluster, kube_id(b));
 }
 
-static void other_holder(struct world *w, struct kube_server *b)
+static void other_holder(struct cluster_kit *w, struct kube_server *b)
 {
     (void)w;
     kube_start(b, 0);
 }
 
-static void lease_comes_back(struct world *w, struct kube_server *b)
+static void lease_comes_back(struct cluster_kit *w, struct kube_server *b)
 {
     kube_stop(b, true);
     sim_run_ms(w->loop, SOON_MS);
     kube_start(b, 0);
 }
 
-static void operator_asks(struct world *w, struct kube_server *b)
+static void operator_asks(struct cluster_kit *w, struct kube_server *b)
 {
     (void)b;
     cluster_refresh(w->cluster);
@@ -109,7 +109,7 @@ static void causes(void)
 {
     static const struct {
         const char *name;
-        void (*happen)(struct world *w, struct kube_server *b);
+        void (*happen)(struct cluster_kit *w, struct kube_server *b);
         const char *whose, *trigger;
     } rows[] = {
         {"a custom resource definition comes", crd, "local", "event"},
@@ -126,7 +126,7 @@ static void causes(void)
         {"somebody asks for it", operator_asks, "local", "operator"},
         {"somebody asks for it", operator_asks, "peer", "operator"},
     };
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w), *c;
 
     is_double(looks(&w, "local", "start") + looks(&w, "peer", "start"), 2, "each was looked at when it was first seen");
@@ -138,17 +138,18 @@ static void causes(void)
         ok(looks(&w, rows[i].whose, rows[i].trigger) > before, "%s: %s is looked at", rows[i].name, rows[i].whose);
         sim_run_ms(w.loop, QUIET_MS);
     }
-    c = world_peer(&w, "cp-c", "10.0.0.3:6443", WORLD_BASE ";policy/v1:poddisruptionbudgets");
+    c = cluster_kit_peer(&w, "cp-c", "10.0.0.3:6443", KIT_BASE ";policy/v1:poddisruptionbudgets");
     sim_run_ms(w.loop, SOON_MS);
-    ok(world_peer_serves(&w, c, "policy", "v1", "poddisruptionbudgets"), "a Lease comes: its server is looked at");
+    ok(cluster_kit_peer_serves(&w, c, "policy", "v1", "poddisruptionbudgets"),
+       "a Lease comes: its server is looked at");
     is_double(looks(&w, "peer", "start"), 2, "for the first time");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* 0.2, 0.4, 0.8 s, up to ten seconds between them, for ever. */
 static void retries(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
     double before;
 
@@ -165,15 +166,15 @@ static void retries(void)
     ok(before >= 50 && before <= 85, "then every ten seconds or so: %.0f in ten minutes", before);
     kube_forbid(b, NULL, 0);
     sim_run_ms(w.loop, 13000);
-    is_str(world_freshness(&w, "batch"), "Current", "until it answers");
-    world_end(&w);
+    is_str(cluster_kit_freshness(&w, "batch"), "Current", "until it answers");
+    cluster_kit_end(&w);
 }
 
 /* A server that cannot be read is tried no more often for what changes meanwhile, but for what an operator asks. */
 static double retries_amid(bool operator)
 {
     char name[64], group[32];
-    struct world w;
+    struct cluster_kit w;
     double before = 0;
 
     (void)start_pair(&w);
@@ -190,7 +191,7 @@ static double retries_amid(bool operator)
         sim_run_ms(w.loop, 5000);
     }
     before = looks(&w, "local", "retry") - before;
-    world_end(&w);
+    cluster_kit_end(&w);
     return before;
 }
 
@@ -207,23 +208,24 @@ static void retries_start_again(void)
 /* What the old process was asked and answers late says nothing of the new one. */
 static void answer_of_the_old_process(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     kube_sim(b)->delay_ms = 1500;
-    kube_set_apis(b, WORLD_BATCH ";policy/v1:poddisruptionbudgets");
+    kube_set_apis(b, KIT_BATCH ";policy/v1:poddisruptionbudgets");
     cluster_peer_suspect(w.cluster, kube_id(b));
     sim_run_ms(w.loop, SOON_MS);
-    kube_set_apis(b, WORLD_BASE ";batch/v2:jobs");
+    kube_set_apis(b, KIT_BASE ";batch/v2:jobs");
     kube_sim(b)->delay_ms = 5;
     kube_start(b, 0);
     sim_run_ms(w.loop, SOON_MS);
-    ok(world_peer_serves(&w, b, "batch", "v2", "jobs"), "the new process was asked at once, and its answer counts");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v2", "jobs"),
+       "the new process was asked at once, and its answer counts");
     sim_run_ms(w.loop, 3000);
-    ok(world_peer_serves(&w, b, "batch", "v2", "jobs") && !world_peer_serves(&w, b, "batch", "v1", "jobs"),
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v2", "jobs") && !cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"),
        "an answer of the old one comes to nobody");
-    ok(!world_merged_has(&w, "poddisruptionbudgets"), "nor into the document");
-    world_end(&w);
+    ok(!cluster_kit_merged_has(&w, "poddisruptionbudgets"), "nor into the document");
+    cluster_kit_end(&w);
 }
 
 /* Peers that answer in the order of 3, 1, 2, each time another: the document is that of one world. */
@@ -233,23 +235,23 @@ static void any_order(void)
     char first[200] = "";
 
     for (size_t i = 0; i < ROWS(orders); i++) {
-        struct world w;
+        struct cluster_kit w;
         struct kube_server *peers[3];
         struct slice etag;
 
-        world_init(&w, WORLD_BASE);
-        peers[0] = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-        peers[1] = world_peer(&w, "cp-c", "10.0.0.3:6443", "batch/v2:jobs;" WORLD_BASE);
-        peers[2] = world_peer(&w, "cp-d", "10.0.0.4:6443", WORLD_BASE ";policy/v1:poddisruptionbudgets");
+        cluster_kit_init(&w, KIT_BASE);
+        peers[0] = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+        peers[1] = cluster_kit_peer(&w, "cp-c", "10.0.0.3:6443", "batch/v2:jobs;" KIT_BASE);
+        peers[2] = cluster_kit_peer(&w, "cp-d", "10.0.0.4:6443", KIT_BASE ";policy/v1:poddisruptionbudgets");
         for (size_t k = 0; k < ROWS(peers); k++)
             kube_sim(peers[k])->delay_ms = orders[i][k];
-        world_start(&w);
-        ok(world_ready(&w, 4000), "ready");
+        cluster_kit_start(&w);
+        ok(cluster_kit_ready(&w, 4000), "ready");
         etag = served_merged(cluster_served(w.cluster), SERVED_V2)->etag;
         if (i == 0)
             (void)snprintf(first, sizeof(first), "%.*s", (int)etag.n, etag.p);
         is_slice(etag, first, "order %zu: the same document", i);
-        world_end(&w);
+        cluster_kit_end(&w);
     }
 }
 
@@ -258,7 +260,7 @@ static void any_order(void)
 /* The watch of the Leases says nothing more, although nobody has closed it: it is noticed before anybody lapses. */
 static void deaf_watch(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
     unsigned not_live = 0;
 
@@ -266,40 +268,40 @@ static void deaf_watch(void)
         if (s % 50 == 0)
             kube_deafen(w.store);
         sim_run_ms(w.loop, 1000);
-        not_live += world_peer_of(&w, b) == NULL || world_peer_of(&w, b)->life != SERVED_LIVE;
+        not_live += cluster_kit_peer_of(&w, b) == NULL || cluster_kit_peer_of(&w, b)->life != SERVED_LIVE;
     }
     is_u64(not_live, 0, "nobody lapses for a watch that has gone silent, six times over");
     kube_stop(b, true);
     sim_run_ms(w.loop, SOON_MS);
-    ok(world_peer_of(&w, b)->life == SERVED_LAPSED, "and the next one is heard");
-    world_end(&w);
+    ok(cluster_kit_peer_of(&w, b)->life == SERVED_LAPSED, "and the next one is heard");
+    cluster_kit_end(&w);
 }
 
 /* A peer takes requests and says nothing; its Lease is renewed. */
 static void deaf_peer(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b = start_pair(&w);
 
     kube_sim(b)->fault = SIM_HANG;
     cluster_peer_suspect(w.cluster, kube_id(b));
     sim_run_ms(w.loop, 25000);
-    ok(world_peer_of(&w, b)->life == SERVED_LIVE, "it is there");
-    is_str(world_freshness(&w, "batch"), "Stale", "but what it said is old");
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "and the best there is");
-    is_str(world_freshness(&w, "apps"), "Current", "others go on");
+    ok(cluster_kit_peer_of(&w, b)->life == SERVED_LIVE, "it is there");
+    is_str(cluster_kit_freshness(&w, "batch"), "Stale", "but what it said is old");
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "and the best there is");
+    is_str(cluster_kit_freshness(&w, "apps"), "Current", "others go on");
     kube_sim(b)->fault = SIM_FINE;
     sim_run_ms(w.loop, 20000);
-    is_str(world_freshness(&w, "batch"), "Current", "it speaks again");
+    is_str(cluster_kit_freshness(&w, "batch"), "Current", "it speaks again");
     ok(sim_open(w.back) < 10, "without requests left behind (%zu open)", sim_open(w.back));
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* What an event is about may not be there yet when it comes: there is a second look, whoever else asks for looks
  * meanwhile. */
 static void slow_server(uint64_t operator_ms)
 {
-    struct world w;
+    struct cluster_kit w;
 
     (void)start_pair(&w);
     kube_put_crd(w.store, "things.x.example.com", "x.example.com", "v1");
@@ -314,15 +316,15 @@ static void slow_server(uint64_t operator_ms)
         kube_sim(w.local)->delay_ms = 0;
     }
     sim_run_ms(w.loop, 300);
-    kube_set_apis(w.local, WORLD_BASE ";x.example.com/v1:things");
+    kube_set_apis(w.local, KIT_BASE ";x.example.com/v1:things");
     sim_run_ms(w.loop, 2500);
-    ok(world_local_serves(&w, "x.example.com", "v1", "things"),
+    ok(cluster_kit_local_serves(&w, "x.example.com", "v1", "things"),
        "served after a while, looked at meanwhile (%u): known soon", (unsigned)operator_ms);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* What a minute costs each of two servers without aggregated discovery, of so many group/versions. */
-static void a_minute(struct world *w, struct kube_server *b, bool asking, uint64_t cost[2])
+static void a_minute(struct cluster_kit *w, struct kube_server *b, bool asking, uint64_t cost[2])
 {
     struct kube_server *servers[2] = {w->local, b};
 
@@ -342,20 +344,20 @@ static void a_minute(struct world *w, struct kube_server *b, bool asking, uint64
 /* One client that asks again and again for what nobody serves, and for objects of a peer that are not there. */
 static void legacy_walks(unsigned groups)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
-    char apis[4000] = WORLD_BASE;
+    char apis[4000] = KIT_BASE;
     uint64_t quiet[2], asked[2];
 
     for (unsigned i = 1; i < groups; i++)
         (void)snprintf(apis + strlen(apis), sizeof(apis) - strlen(apis), ";g%u.k8s.io/v1:things", i);
-    world_init(&w, apis);
+    cluster_kit_init(&w, apis);
     (void)snprintf(apis + strlen(apis), sizeof(apis) - strlen(apis), ";batch/v1:jobs");
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", apis);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", apis);
     kube_set_form(w.local, KUBE_LEGACY);
     kube_set_form(b, KUBE_LEGACY);
-    world_start(&w);
-    if (!world_ready(&w, 5000))
+    cluster_kit_start(&w);
+    if (!cluster_kit_ready(&w, 5000))
         tap_bail("not ready");
     sim_run_ms(w.loop, QUIET_MS);
     a_minute(&w, b, false, quiet);
@@ -372,13 +374,15 @@ static void legacy_walks(unsigned groups)
     cluster_peer_missed(w.cluster, kube_id(b));
     kube_start(b, 0);
     sim_run_ms(w.loop, SOON_MS);
-    ok(world_peer_serves(&w, b, "policy", "v1", "poddisruptionbudgets"), "a Lease that says more is believed at once");
+    ok(cluster_kit_peer_serves(&w, b, "policy", "v1", "poddisruptionbudgets"),
+       "a Lease that says more is believed at once");
     kube_set_apis(b, "apps/v1:deployments;policy/v2:poddisruptionbudgets");
     cluster_peer_missed(w.cluster, kube_id(b));
     cluster_peer_suspect(w.cluster, kube_id(b));
     sim_run_ms(w.loop, REFRESH_LIMIT_MS + SOON_MS);
-    ok(world_peer_serves(&w, b, "policy", "v2", "poddisruptionbudgets"), "and a server that denies what it has listed");
-    world_end(&w);
+    ok(cluster_kit_peer_serves(&w, b, "policy", "v2", "poddisruptionbudgets"),
+       "and a server that denies what it has listed");
+    cluster_kit_end(&w);
 }
 
 int main(void)

@@ -9,14 +9,14 @@
 #include "base/clock.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
+#include "sim/cluster_kit.h"
 #include "sim/sim_etcd.h"
-#include "sim/world.h"
 
 enum { ROOM = 1 << 16, MEMBERS = 2 };
 
 /* ---- internal state ---- */
 
-static void is_described(struct world *w, const char *want, const char *what)
+static void is_described(struct cluster_kit *w, const char *want, const char *what)
 {
     struct buf out;
 
@@ -29,13 +29,13 @@ static void is_described(struct world *w, const char *want, const char *what)
 static void described(void)
 {
     static const char *const hosts[MEMBERS] = {"10.0.1.1", "10.0.1.2"};
-    struct world w;
+    struct cluster_kit w;
     struct sim_etcd *etcd;
     struct sim_server *members[MEMBERS];
     struct origin *origins[MEMBERS];
     char address[32];
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     etcd = sim_etcd_new(w.loop, 77);
     for (size_t i = 0; i < MEMBERS; i++) {
         struct origin_opts o = {.name = "etcd", .host = hosts[i], .port = 2379};
@@ -45,7 +45,7 @@ static void described(void)
         origins[i] = origin_new(w.back, &o);
     }
     w.opts.peers_enabled = false;
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 1000);
     is_described(&w, "{\"etcd\":{}}", "without peers");
     w.opts.peers_enabled = true;
@@ -108,10 +108,10 @@ static void described(void)
     for (size_t i = 0; i < MEMBERS; i++)
         origin_unref(origins[i]);
     sim_etcd_free(etcd);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
-static bool own_seen(struct world *w)
+static bool own_seen(struct cluster_kit *w)
 {
     struct buf out;
     bool seen;
@@ -126,16 +126,16 @@ static bool own_seen(struct world *w)
 /* A server of 1.26 has another name for its Lease: the last that was seen is its own. */
 static void own_lease(void)
 {
-    struct world w;
+    struct cluster_kit w;
     char older[SERVER_ID_BYTES_126];
 
-    world_init(&w, WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
     kube_stop(w.local, true);
     kube_set_minor(w.local, 26);
     kube_start(w.local, 0);
     if (!server_id_126_from_hostname(SLICE_LIT("cp-a"), older))
         tap_bail("no ID");
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 1000);
     ok(own_seen(&w), "that of 1.26");
     kube_stop(w.local, false);
@@ -150,7 +150,7 @@ static void own_lease(void)
     kube_delete(w.store, KUBE_LEASE, kube_id(w.local));
     sim_run_ms(w.loop, 100);
     ok(!own_seen(&w), "and without it");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- places ---- */
@@ -168,7 +168,7 @@ static void on_place(void *arg, const struct cluster_place *p)
                    p->unreachable ? ", unreachable" : "");
 }
 
-static const char *places(struct world *w)
+static const char *places(struct cluster_kit *w)
 {
     static struct places to;
 
@@ -179,15 +179,15 @@ static const char *places(struct world *w)
 
 static void each_place(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b, *c;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BASE);
-    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6443", WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BASE);
+    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6443", KIT_BASE);
     kube_set_unadvertised(c);
     kube_start(c, 0);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 2000);
     is_str(places(&w), "cp-b at 10.0.0.2 port 6443; ", "who has an address");
     kube_sim(b)->fault = SIM_REFUSE;
@@ -201,35 +201,35 @@ static void each_place(void)
     w.opts.peers_enabled = false;
     ok(cluster_update(w.cluster, &w.opts), "without peers");
     is_str(places(&w), "", "nobody");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- an operator's words ---- */
 
 static void drains(void)
 {
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *c;
     struct cluster_drained d = {.in_flight = 7};
     struct err err = {.text = ""};
 
-    world_init(&w, WORLD_BASE);
-    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6443", WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
+    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6443", KIT_BASE);
     kube_set_unadvertised(c);
     kube_start(c, 0);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 2000);
     ok(cluster_drain_peer(w.cluster, "cp-c", true, &d, &err), "a peer without an address: %s", err.text);
     is_u64(d.in_flight, 0, "has no requests");
     ok(strcmp(d.id, kube_id(c)) == 0 && strcmp(d.host, "cp-c") == 0, "it is that one");
     sim_run_ms(w.loop, 100);
-    ok(world_peer_of(&w, c)->drained, "and drained");
+    ok(cluster_kit_peer_of(&w, c)->drained, "and drained");
     ok(!cluster_drain_peer(w.cluster, "cp-x", true, &d, &err), "nobody of that name");
     err_clear(&err);
     ok(cluster_drain_peer(w.cluster, kube_id(c), false, &d, &err), "back: %s", err.text);
     sim_run_ms(w.loop, 100);
-    ok(!world_peer_of(&w, c)->drained, "in service");
-    world_end(&w);
+    ok(!cluster_kit_peer_of(&w, c)->drained, "in service");
+    cluster_kit_end(&w);
 }
 
 static void fixed(void)
@@ -241,22 +241,23 @@ static void fixed(void)
         {.name = "cp-d", .host = "10.0.0.4", .port = 6445},
         {.name = "cp-a", .host = "10.0.0.1", .port = 6443}, /* ourselves */
     };
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *c;
     const struct served *s;
 
     memset(long_name, 'x', sizeof(long_name) - 1);
-    world_init(&w, WORLD_BASE);
-    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6444", WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
+    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6444", KIT_BASE);
     fixed[1].name = kube_id(c);
     w.opts.static_peers = fixed;
     w.opts.n_static_peers = ROWS(fixed);
-    world_start(&w);
+    cluster_kit_start(&w);
     ok(strstr(places(&w), "cp-d at 10.0.0.4 port 6445") != NULL, "where they are is known at once: %s", places(&w));
     sim_run_ms(w.loop, 2000);
     s = cluster_served(w.cluster);
     is_u64(served_n_peers(s), 2, "who has a usable name, and is another");
-    ok(world_peer_of(&w, c) != NULL && strcmp(world_peer_of(&w, c)->source, "static") == 0, "one by its ID");
+    ok(cluster_kit_peer_of(&w, c) != NULL && strcmp(cluster_kit_peer_of(&w, c)->source, "static") == 0,
+       "one by its ID");
     ok(strstr(places(&w), "at 10.0.0.3 port 6444") != NULL && strstr(places(&w), "cp-d at 10.0.0.4 port 6445") != NULL,
        "at their places: %s", places(&w));
     fixed[1].port = 6446;
@@ -265,81 +266,82 @@ static void fixed(void)
     sim_run_ms(w.loop, 2000);
     is_u64(served_n_peers(cluster_served(w.cluster)), 1, "the other one stays");
     ok(strstr(places(&w), "at 10.0.0.3 port 6446") != NULL, "at its place: %s", places(&w));
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* Whose address stands in the configuration is asked again when it is back, as anybody. */
 static void back_at_once(bool is_fixed)
 {
     static const struct cluster_static_peer fixed[] = {{.name = "cp-b", .host = "10.0.0.2", .port = 6443}};
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     uint64_t before;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     w.opts.static_peers = fixed;
     w.opts.n_static_peers = is_fixed ? 1 : 0;
-    world_start(&w);
-    ok(world_ready(&w, 2000) && world_peer_serves(&w, b, "batch", "v1", "jobs"), "ready");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000) && cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "ready");
     kube_stop(b, false);
     sim_run_ms(w.loop, 400000);
-    ok(world_peer_of(&w, b) == NULL, "forgotten");
+    ok(cluster_kit_peer_of(&w, b) == NULL, "forgotten");
     before = kube_sim(b)->requests;
     sim_run_ms(w.loop, 100000);
     is_u64(kube_sim(b)->requests, before, "and asked no more");
     kube_start(b, 0);
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_serves(&w, b, "batch", "v1", "jobs"), "back: asked at once");
-    world_end(&w);
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "back: asked at once");
+    cluster_kit_end(&w);
 }
 
 /* Each time that it comes, that nobody knows where it is is counted. */
 static void without_address(void)
 {
     static const char counted[] = "apiserver_peer_discovery_sync_errors_total";
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *c;
 
-    world_init(&w, WORLD_BASE);
-    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6443", WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
+    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6443", KIT_BASE);
     kube_set_unadvertised(c);
     kube_start(c, 0);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 2000);
-    is_double(world_metric(&w, counted, "hostport_resolution", NULL), 1, "who has no address is counted");
+    is_double(cluster_kit_metric(&w, counted, "hostport_resolution", NULL), 1, "who has no address is counted");
     kube_stop(c, false);
     sim_run_ms(w.loop, 60000);
-    is_double(world_metric(&w, counted, "hostport_resolution", NULL), 1, "once");
+    is_double(cluster_kit_metric(&w, counted, "hostport_resolution", NULL), 1, "once");
     kube_start(c, 0);
     sim_run_ms(w.loop, 2000);
-    is_double(world_metric(&w, counted, "hostport_resolution", NULL), 2, "and again when it is back");
-    world_end(&w);
+    is_double(cluster_kit_metric(&w, counted, "hostport_resolution", NULL), 2, "and again when it is back");
+    cluster_kit_end(&w);
 }
 
 /* Who can be asked at last is waited for from then on, as anybody. */
 static void address_at_last(void)
 {
     struct cluster_static_peer fixed[] = {{.name = "cp-c", .host = "10.0.0.3", .port = 6443}};
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *c;
     uint64_t before;
 
-    world_init(&w, WORLD_BASE);
-    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6443", WORLD_BASE);
+    cluster_kit_init(&w, KIT_BASE);
+    c = kube_server_new(w.store, w.back, "cp-c", "10.0.0.3:6443", KIT_BASE);
     kube_set_unadvertised(c);
     kube_start(c, 0);
-    world_start(&w);
+    cluster_kit_start(&w);
     sim_run_ms(w.loop, 200000);
-    ok(world_peer_of(&w, c) != NULL && !world_peer_of(&w, c)->pending, "nobody waits for whom nobody can ask");
+    ok(cluster_kit_peer_of(&w, c) != NULL && !cluster_kit_peer_of(&w, c)->pending,
+       "nobody waits for whom nobody can ask");
     kube_sim(c)->fault = SIM_HANG;
     w.opts.static_peers = fixed;
     w.opts.n_static_peers = 1;
     ok(cluster_update(w.cluster, &w.opts), "an address");
     sim_run_ms(w.loop, 30000);
-    ok(world_peer_of(&w, c)->pending, "waited for");
+    ok(cluster_kit_peer_of(&w, c)->pending, "waited for");
     sim_run_ms(w.loop, 35000);
-    ok(!world_peer_of(&w, c)->pending, "for a minute");
+    ok(!cluster_kit_peer_of(&w, c)->pending, "for a minute");
     for (unsigned port = 6444; port > 6442; port--) {
         fixed[0].port = port;
         ok(cluster_update(w.cluster, &w.opts), "elsewhere while it is asked, and back at once");
@@ -347,9 +349,9 @@ static void address_at_last(void)
     kube_sim(c)->fault = SIM_FINE;
     before = kube_discovery_requests(c);
     sim_run_ms(w.loop, 3000);
-    ok(world_peer_serves(&w, c, "apps", "v1", "deployments") && kube_discovery_requests(c) == before + 2,
+    ok(cluster_kit_peer_serves(&w, c, "apps", "v1", "deployments") && kube_discovery_requests(c) == before + 2,
        "it answers, asked once");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- what differs ---- */
@@ -357,17 +359,17 @@ static void address_at_last(void)
 static void differs(void)
 {
     const struct slice batch = SLICE_LIT("batch"), apps = SLICE_LIT("apps"), v1 = SLICE_LIT("v1");
-    struct world w;
+    struct cluster_kit w;
     struct kube_server *b;
     uint64_t now_ms, ms;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
     kube_set_schemas(w.local, "A");
     kube_set_schemas(b, "B");
-    world_start(&w);
+    cluster_kit_start(&w);
     is_u64(cluster_uneven_gv_ms(w.cluster, batch, v1), 0, "nothing has been compared");
-    ok(world_ready(&w, 2000), "ready");
+    ok(cluster_kit_ready(&w, 2000), "ready");
     now_ms = clock_ms();
     sim_run_ms(w.loop, 5000);
     ms = cluster_uneven_gv_ms(w.cluster, batch, v1);
@@ -386,28 +388,28 @@ static void differs(void)
     kube_stop(b, false);
     sim_run_ms(w.loop, 60000);
     ok(!served_live_peer_names(cluster_served(w.cluster), batch, v1), "who has lapsed says nothing");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 /* ---- the local server ---- */
 
 static void suspected(void)
 {
-    struct world w;
+    struct cluster_kit w;
     uint64_t before;
 
-    world_init(&w, WORLD_BASE);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     sim_run_ms(w.loop, 5000);
     before = kube_discovery_requests(w.local);
     cluster_local_suspect(w.cluster);
     sim_run_ms(w.loop, 100);
     is_u64(kube_discovery_requests(w.local), before + 2, "the local server is asked at once");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
-static const char *failover(struct world *w)
+static const char *failover(struct cluster_kit *w)
 {
     static char text[300];
 
@@ -417,21 +419,21 @@ static const char *failover(struct world *w)
 
 static void fails_over(void)
 {
-    struct world w;
+    struct cluster_kit w;
     char reason[200];
     uint64_t before;
 
-    world_init(&w, WORLD_BASE);
-    world_start(&w);
-    ok(world_ready(&w, 2000), "ready");
+    cluster_kit_init(&w, KIT_BASE);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
     is_str(failover(&w), "off", "without failover");
-    world_end(&w);
-    world_init(&w, WORLD_BASE);
+    cluster_kit_end(&w);
+    cluster_kit_init(&w, KIT_BASE);
     w.opts.local_failover = true;
     w.opts.pulse = true;
-    world_start(&w);
+    cluster_kit_start(&w);
     ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)), "at first it is not known: %s", reason);
-    ok(world_ready(&w, 2000), "ready");
+    ok(cluster_kit_ready(&w, 2000), "ready");
     ok(cluster_local_reachable(w.cluster, reason, sizeof(reason)), "it answers");
     is_str(failover(&w), "not needed: the local API server answers", "all is well");
     kube_sim(w.local)->leads_back = true;
@@ -455,7 +457,7 @@ static void fails_over(void)
        "away: %s", failover(&w));
     ok(!cluster_local_reachable(w.cluster, reason, sizeof(reason)), "it does not answer");
     is_str(reason, "the local kube-apiserver does not answer: timed out", "and how");
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

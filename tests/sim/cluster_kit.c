@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/world.h"
+#include "sim/cluster_kit.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 /* The contexts are never looked into. */
 static char cert, no_cert;
 
-struct origin *world_origin(struct back *b, const char *name, const char *host)
+struct origin *cluster_kit_origin(struct back *b, const char *name, const char *host)
 {
     return origin_new(b, &(struct origin_opts){.name = name,
                                                .host = host,
@@ -25,7 +25,7 @@ struct origin *world_origin(struct back *b, const char *name, const char *host)
 
 static const char *const masters[] = {"system:masters", NULL};
 
-struct cluster_opts world_opts(const char *hostname, struct origin *local)
+struct cluster_opts cluster_kit_opts(const char *hostname, struct origin *local)
 {
     return (struct cluster_opts){
         .peers_enabled = true,
@@ -42,7 +42,7 @@ struct cluster_opts world_opts(const char *hostname, struct origin *local)
     };
 }
 
-void world_init(struct world *w, const char *apis)
+void cluster_kit_init(struct cluster_kit *w, const char *apis)
 {
     memset(w, 0, sizeof(*w));
     sim_seed(42);
@@ -51,29 +51,29 @@ void world_init(struct world *w, const char *apis)
     w->back = back_new(w->loop, w->metrics);
     w->store = kube_store_new(w->loop);
     w->local = kube_server_new(w->store, w->back, "cp-a", "10.0.0.1:6443", apis);
-    w->origin = world_origin(w->back, "local", "10.0.0.1");
-    w->opts = world_opts("cp-a", w->origin);
+    w->origin = cluster_kit_origin(w->back, "local", "10.0.0.1");
+    w->opts = cluster_kit_opts("cp-a", w->origin);
     kube_start(w->local, 0);
 }
 
-void world_without_lease(struct world *w, unsigned minor)
+void cluster_kit_without_lease(struct cluster_kit *w, unsigned minor)
 {
     kube_stop(w->local, true);
     kube_sim(w->local)->fault = SIM_FINE;
     kube_set_minor(w->local, minor);
 }
 
-struct api *world_api(const struct world *w, struct origin *local)
+struct api *cluster_kit_api(const struct cluster_kit *w, struct origin *local)
 {
     return api_new(w->loop, w->back, local, &(struct api_identity){.user = "system:apiserver", .groups = masters});
 }
 
-void world_start(struct world *w)
+void cluster_kit_start(struct cluster_kit *w)
 {
     w->cluster = cluster_new(w->loop, w->back, w->metrics, &w->opts);
 }
 
-void world_end(struct world *w)
+void cluster_kit_end(struct cluster_kit *w)
 {
     cluster_free(w->cluster);
     sim_run_ms(w->loop, 0);
@@ -85,7 +85,7 @@ void world_end(struct world *w)
     metrics_free(w->metrics);
 }
 
-struct kube_server *world_peer(struct world *w, const char *hostname, const char *address, const char *apis)
+struct kube_server *cluster_kit_peer(struct cluster_kit *w, const char *hostname, const char *address, const char *apis)
 {
     struct kube_server *k = kube_server_new(w->store, w->back, hostname, address, apis);
 
@@ -95,7 +95,7 @@ struct kube_server *world_peer(struct world *w, const char *hostname, const char
 
 static bool is_ready(void *arg)
 {
-    struct world *w = arg;
+    struct cluster_kit *w = arg;
     char reason[128];
 
     return cluster_local_synced(w->cluster, reason, sizeof(reason)) &&
@@ -103,26 +103,26 @@ static bool is_ready(void *arg)
            cluster_peers_synced(w->cluster, reason, sizeof(reason));
 }
 
-bool world_ready(struct world *w, uint64_t max_ms)
+bool cluster_kit_ready(struct cluster_kit *w, uint64_t max_ms)
 {
     return sim_run_until(w->loop, max_ms, is_ready, w);
 }
 
-static void beside(struct world *w, const char *apis, const char *others)
+static void beside(struct cluster_kit *w, const char *apis, const char *others)
 {
-    world_init(w, apis);
-    (void)world_peer(w, "cp-b", "10.0.0.2:6443", others);
-    world_start(w);
-    ok(world_ready(w, 2000), "ready beside a peer");
+    cluster_kit_init(w, apis);
+    (void)cluster_kit_peer(w, "cp-b", "10.0.0.2:6443", others);
+    cluster_kit_start(w);
+    ok(cluster_kit_ready(w, 2000), "ready beside a peer");
 }
 
-void world_two(struct world *a, const char *apis_a, struct world *b, const char *apis_b)
+void cluster_kit_two(struct cluster_kit *a, const char *apis_a, struct cluster_kit *b, const char *apis_b)
 {
     beside(a, apis_a, apis_b);
     beside(b, apis_b, apis_a);
 }
 
-static size_t index_of(struct world *w, const struct kube_server *k)
+static size_t index_of(struct cluster_kit *w, const struct kube_server *k)
 {
     const struct served *s = cluster_served(w->cluster);
     size_t i = 0;
@@ -132,7 +132,7 @@ static size_t index_of(struct world *w, const struct kube_server *k)
     return i;
 }
 
-bool world_sees_mvproxy(struct world *w)
+bool cluster_kit_sees_mvproxy(struct cluster_kit *w)
 {
     struct cluster_view v;
     bool found = false;
@@ -145,7 +145,7 @@ bool world_sees_mvproxy(struct world *w)
     return found;
 }
 
-const struct served_peer *world_peer_of(struct world *w, const struct kube_server *k)
+const struct served_peer *cluster_kit_peer_of(struct cluster_kit *w, const struct kube_server *k)
 {
     const struct served *s = cluster_served(w->cluster);
     size_t i = index_of(w, k);
@@ -153,15 +153,15 @@ const struct served_peer *world_peer_of(struct world *w, const struct kube_serve
     return i < served_n_peers(s) ? served_peer_at(s, i) : NULL;
 }
 
-bool world_local_serves(struct world *w, const char *group, const char *version, const char *resource)
+bool cluster_kit_local_serves(struct cluster_kit *w, const char *group, const char *version, const char *resource)
 {
     struct gvr g = {slice_str(group), slice_str(version), slice_str(resource)};
 
     return served_local(cluster_served(w->cluster), &g, SLICE_NONE, SLICE_NONE) == DISCO_SERVED;
 }
 
-bool world_peer_serves(struct world *w, const struct kube_server *k, const char *group, const char *version,
-                       const char *resource)
+bool cluster_kit_peer_serves(struct cluster_kit *w, const struct kube_server *k, const char *group, const char *version,
+                             const char *resource)
 {
     struct gvr g = {slice_str(group), slice_str(version), slice_str(resource)};
     size_t i = index_of(w, k);
@@ -170,14 +170,14 @@ bool world_peer_serves(struct world *w, const struct kube_server *k, const char 
            served_by_peer(cluster_served(w->cluster), i, &g, SLICE_NONE, SLICE_NONE) == DISCO_SERVED;
 }
 
-bool world_merged_has(struct world *w, const char *text)
+bool cluster_kit_merged_has(struct cluster_kit *w, const char *text)
 {
     const struct served_document *d = served_merged(cluster_served(w->cluster), SERVED_V2);
 
     return d != NULL && memmem(d->body.p, d->body.n, text, strlen(text)) != NULL;
 }
 
-const char *world_freshness(struct world *w, const char *group)
+const char *cluster_kit_freshness(struct cluster_kit *w, const char *group)
 {
     const struct served_document *d = served_merged(cluster_served(w->cluster), SERVED_V2);
     struct err err = {.text = ""};
@@ -208,7 +208,7 @@ static void look_at(const struct metric_view *v, void *arg)
     want->value = v->kind == METRIC_HISTOGRAM ? (double)v->count : v->value;
 }
 
-double world_metric(struct world *w, const char *name, ...)
+double cluster_kit_metric(struct cluster_kit *w, const char *name, ...)
 {
     struct wanted want = {.name = name};
     const char *label;
