@@ -53,7 +53,7 @@ static bool goaway_has_come(const struct played_end *c)
 /* As with kube-apiserver: clients with HTTP/2, each with this chance, which is certainty here. */
 static void sent_away(void)
 {
-    struct frames f = {0};
+    struct bytes f = {0};
     struct proxy_kit w;
     struct played_end *c;
 
@@ -64,11 +64,10 @@ static void sent_away(void)
         w.opts.goaway_chance = chance;
         proxy_kit_start(&w);
         c = client(&w);
-        f = (struct frames){0};
         say(c, FRAMES_PREFACE);
-        frames_add(&f, FRAME_SETTINGS, 0, 0, SLICE_NONE);
+        frame_add(&f, FRAME_SETTINGS, 0, 0, SLICE_NONE);
         frames_add_head(&f, FRAME_END_STREAM, 1, ":method: GET\n:scheme: https\n:path: " PODS "\n:authority: k\n");
-        say_bytes(c, slice_of(f.bytes, f.n));
+        say_frames(c, &f);
         ok(has(conn(&w.local, 0), PODS), "a request over HTTP/2");
         say(&w.local.conns[0], OK_ANSWER);
         ok(has(c, "ok"), "is answered");

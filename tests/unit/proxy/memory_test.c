@@ -102,20 +102,20 @@ static const struct story stories[] = {
 
 static void ask(struct played_end *c, const struct story *st)
 {
-    struct frames f = {0};
+    struct bytes f = {0};
 
     if (st->request != NULL) {
         say(c, st->request);
         return;
     }
     say(c, FRAMES_PREFACE);
-    frames_add(&f, FRAME_SETTINGS, 0, 0, SLICE_NONE);
+    frame_add(&f, FRAME_SETTINGS, 0, 0, SLICE_NONE);
     frames_add_head(&f, st->body == NULL ? FRAME_END_STREAM : 0, 1, st->fields);
     if (st->body != NULL) {
-        frames_add(&f, FRAME_DATA, 0, 1, slice_str(st->body));
+        frame_add(&f, FRAME_DATA, 0, 1, slice_str(st->body));
         frames_add_head(&f, FRAME_END_STREAM, 1, "x-sum: 1\n");
     }
-    say_bytes(c, slice_of(f.bytes, f.n));
+    say_frames(c, &f);
 }
 
 static bool contains(struct slice s, const char *text)
@@ -149,21 +149,21 @@ static bool is_over(const struct played_end *c, const struct story *st, bool *wh
 static unsigned serve_http2(struct played_end *s, unsigned said)
 {
     struct slice rest = buf_slice(&s->got);
-    struct frames out = {0};
+    struct bytes out = {0};
     unsigned asked = 1;
 
     if (said == 0) {
-        frames_add(&out, FRAME_SETTINGS, 0, 0, SLICE_NONE);
+        frame_add(&out, FRAME_SETTINGS, 0, 0, SLICE_NONE);
         said = 1;
     }
     for (struct frame f; frames_next(&rest, &f);) {
         if (f.type != FRAME_HEADERS || asked++ < said)
             continue;
         frames_add_head(&out, 0, f.stream, ":status: 200\ncontent-type: application/json\n");
-        frames_add(&out, FRAME_DATA, 0, f.stream, SLICE_LIT("ok"));
+        frame_add(&out, FRAME_DATA, 0, f.stream, SLICE_LIT("ok"));
         said++;
     }
-    say_bytes(s, slice_of(out.bytes, out.n));
+    say_frames(s, &out);
     return said;
 }
 

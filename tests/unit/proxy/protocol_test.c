@@ -21,15 +21,15 @@ static const struct {
 
 static void ask(struct played_end *c, bool http2, const char *method, const char *path)
 {
-    struct frames f = {0};
+    struct bytes f = {0};
     char text[400];
 
     if (http2) {
         (void)snprintf(text, sizeof(text), ":method: %s\n:scheme: https\n:path: %s\n:authority: k\n", method, path);
         say(c, FRAMES_PREFACE);
-        frames_add(&f, FRAME_SETTINGS, 0, 0, SLICE_NONE);
+        frame_add(&f, FRAME_SETTINGS, 0, 0, SLICE_NONE);
         frames_add_head(&f, FRAME_END_STREAM, 1, text);
-        say_bytes(c, slice_of(f.bytes, f.n));
+        say_frames(c, &f);
     } else {
         (void)snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: k\r\nContent-Length: 0\r\n\r\n", method, path);
         say(c, text);
