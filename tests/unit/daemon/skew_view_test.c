@@ -43,7 +43,8 @@ static struct schema_index *schemas_of(const char *hash)
 /* hashes: of the local server and of each peer; NULL: it has none. */
 static bool peers_off; /* peers are not enabled */
 
-static struct served *world_of(const char *local_groups, const char *peer_groups, const char *const *hashes, size_t n)
+static struct served *snapshot_of(const char *local_groups, const char *peer_groups, const char *const *hashes,
+                                  size_t n)
 {
     struct disco *older = disco_of_items(GROUP("", "pods"), local_groups);
     struct disco *newer = disco_of_items(GROUP("", "pods"), peer_groups);
@@ -84,8 +85,8 @@ static struct served *world_of(const char *local_groups, const char *peer_groups
 
 static struct served *world(const char *const *hashes, size_t n)
 {
-    return world_of(GROUP("apps", "deployments") "," GROUP("old", "olds"),
-                    GROUP("apps", "deployments") "," GROUP("new", "news"), hashes, n);
+    return snapshot_of(GROUP("apps", "deployments") "," GROUP("old", "olds"),
+                       GROUP("apps", "deployments") "," GROUP("new", "news"), hashes, n);
 }
 
 /* Each piece takes what the clock gives it: with a frozen one as much as fits. */
@@ -181,8 +182,9 @@ static void resources(struct insight *insight)
 static void partly(struct insight *insight)
 {
     static const char *const none[] = {NULL, NULL};
-    struct served *s = world_of(DEPLOYMENTS("\"get\",\"delete\"", SUB("status", "\"get\",\"patch\"")),
-                                DEPLOYMENTS("\"get\"", SUB("scale", "\"get\"") "," SUB("status", "\"get\"")), none, 2);
+    struct served *s =
+        snapshot_of(DEPLOYMENTS("\"get\",\"delete\"", SUB("status", "\"get\",\"patch\"")),
+                    DEPLOYMENTS("\"get\"", SUB("scale", "\"get\"") "," SUB("status", "\"get\"")), none, 2);
     struct skew_view_opts o = {.served = s,
                                .askers = insight_askers(insight),
                                .most_bytes = ROOM,
@@ -207,7 +209,7 @@ static void partly(struct insight *insight)
           "[],\"partly\":[" LACKING "]}",
           "of an upgrade, too");
     served_unref(s);
-    s = world_of(DEPLOYMENTS("\"get\",\"delete\"", ""), DEPLOYMENTS("\"delete\",\"get\"", ""), none, 2);
+    s = snapshot_of(DEPLOYMENTS("\"get\",\"delete\"", ""), DEPLOYMENTS("\"delete\",\"get\"", ""), none, 2);
     o = (struct skew_view_opts){.served = s,
                                 .askers = insight_askers(insight),
                                 .most_bytes = ROOM,
@@ -218,7 +220,7 @@ static void partly(struct insight *insight)
           "\"schemas\":[]}",
           "in another order");
     served_unref(s);
-    o.served = s = world_of(DEPLOYMENTS("\"get\",\"delete\"", ""), DEPLOYMENTS("\"get\"", ""), none, 2);
+    o.served = s = snapshot_of(DEPLOYMENTS("\"get\",\"delete\"", ""), DEPLOYMENTS("\"get\"", ""), none, 2);
     check(&o,
           "{\"servers\":[\"cp-a\",\"p0\"],\"unread\":[],\"resources\":[],\"compared\":2,\"uneven\":0,\"partly\":["
           "{\"group\":\"apps\",\"version\":\"v1\",\"resource\":\"deployments\",\"servers\":["
