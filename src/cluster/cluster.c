@@ -75,19 +75,6 @@ static void on_published(void *arg)
     waiters_published(&c->waiters);
 }
 
-static void on_compared(void *arg)
-{
-    struct cluster *c = arg;
-    const struct comparison_result *r = comparer_result(c->comparer);
-
-    if (r->n_skewed > 0 && !c->skewed)
-        c->skewed_since_ms = loop_now_ms(c->loop);
-    c->skewed = r->n_skewed > 0;
-    if (r->uneven > 0 && !c->uneven)
-        c->uneven_since_ms = loop_now_ms(c->loop);
-    c->uneven = r->uneven > 0;
-}
-
 /*
  * Their Leases, in which they say that they serve something else, cannot be read meanwhile. If they are many, each is
  * read less often.
@@ -228,7 +215,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     waiters_init(&c->waiters, l);
     waiters_init(&c->protobuf_waiters, l);
     p.work = api_work(c->api);
-    c->comparer = comparer_new(l, api_work(c->api), on_compared, c);
+    c->comparer = comparer_new(l, api_work(c->api));
     c->publish = publish_new(&p);
     c->memory_retry = loop_timer_new(l, on_memory_retry, c);
     c->patience = loop_timer_new(l, on_patience, c);

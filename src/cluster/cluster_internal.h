@@ -24,8 +24,6 @@ enum { CLUSTER_MEMORY_RETRY_MS = 1000, CLUSTER_OTHERS_MS = 1000 };
 struct cluster {
     struct loop *loop;
     uint64_t started_ms;
-    bool skewed, uneven; /* schemas of live servers differ; servers do not serve the same */
-    uint64_t skewed_since_ms, uneven_since_ms;
     struct back *back;
     struct cluster_opts o; /* texts and arrays are NULL: they have been passed on to the parts */
     char own_id[SERVER_ID_BYTES];

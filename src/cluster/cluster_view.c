@@ -182,12 +182,12 @@ static void take_peer(const struct cluster *c, const struct peer *p, struct clus
 
 uint64_t cluster_skewed_ms(const struct cluster *c)
 {
-    return c->skewed ? loop_now_ms(c->loop) - c->skewed_since_ms : UINT64_MAX;
+    return comparer_skewed_ms(c->comparer);
 }
 
 uint64_t cluster_uneven_ms(const struct cluster *c)
 {
-    return c->uneven ? loop_now_ms(c->loop) - c->uneven_since_ms : UINT64_MAX;
+    return comparer_uneven_ms(c->comparer);
 }
 
 uint64_t cluster_uneven_gv_ms(const struct cluster *c, struct slice group, struct slice version)

@@ -3,31 +3,32 @@
 
 #include "base/log.h"
 #include "cluster/work.h"
+#include "net/loop.h"
 
 enum { MEMORY_RETRY_MS = 500 };
 
 struct comparer {
+    struct loop *loop;
     struct work_queue *queue;
     struct work work;
-    struct loop_timer *again; /* out of memory */
-    void (*changed)(void *arg);
-    void *arg;
-    struct comparison *done; /* whose result is shown; NULL: none yet */
-    struct comparison *now;  /* under way; goes on to its end, so that a stream of changes keeps none from it */
-    struct served *next;     /* to be compared behind it; NULL: none */
+    struct loop_timer *again;                  /* out of memory */
+    uint64_t skewed_since_ms, uneven_since_ms; /* UINT64_MAX: that is not so */
+    struct comparison *done;                   /* whose result is shown; NULL: none yet */
+    struct comparison *now; /* under way; goes on to its end, so that a stream of changes keeps none from it */
+    struct served *next;    /* to be compared behind it; NULL: none */
 };
 
 static void begin(void *arg);
 
-struct comparer *comparer_new(struct loop *l, struct work_queue *w, void (*changed)(void *arg), void *arg)
+struct comparer *comparer_new(struct loop *l, struct work_queue *w)
 {
     struct comparer *c = mem_zalloc(sizeof(*c));
 
     if (c == NULL)
         return NULL;
+    c->loop = l;
     c->queue = w;
-    c->changed = changed;
-    c->arg = arg;
+    c->skewed_since_ms = c->uneven_since_ms = UINT64_MAX;
     c->again = loop_timer_new(l, begin, c);
     if (c->again != NULL)
         return c;
@@ -64,6 +65,14 @@ static enum step do_some(void *arg)
     return comparison_step(c->now, COMPARER_BUDGET);
 }
 
+static void note(const struct comparer *c, uint64_t *since_ms, bool differs)
+{
+    if (!differs)
+        *since_ms = UINT64_MAX;
+    else if (*since_ms == UINT64_MAX)
+        *since_ms = loop_now_ms(c->loop);
+}
+
 static void over(void *arg, bool done)
 {
     struct comparer *c = arg;
@@ -75,7 +84,8 @@ static void over(void *arg, bool done)
     comparison_free(c->done);
     c->done = c->now;
     c->now = NULL;
-    c->changed(c->arg);
+    note(c, &c->skewed_since_ms, comparer_result(c)->n_skewed > 0);
+    note(c, &c->uneven_since_ms, comparer_result(c)->uneven > 0);
     begin(c);
 }
 
@@ -113,6 +123,21 @@ const struct comparison_result *comparer_result(const struct comparer *c)
     static const struct comparison_result none;
 
     return c->done == NULL ? &none : comparison_result(c->done);
+}
+
+static uint64_t since(const struct comparer *c, uint64_t since_ms)
+{
+    return since_ms == UINT64_MAX ? UINT64_MAX : loop_now_ms(c->loop) - since_ms;
+}
+
+uint64_t comparer_skewed_ms(const struct comparer *c)
+{
+    return since(c, c->skewed_since_ms);
+}
+
+uint64_t comparer_uneven_ms(const struct comparer *c)
+{
+    return since(c, c->uneven_since_ms);
 }
 
 uint64_t comparer_uneven_since(const struct comparer *c, struct slice group, struct slice version)

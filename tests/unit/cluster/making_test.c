@@ -135,7 +135,7 @@ static void on_head(void *arg, const struct http_head *head)
 
 static bool comparer(struct parts *p)
 {
-    struct comparer *c = comparer_new(p->w.loop, &p->work, nothing, NULL);
+    struct comparer *c = comparer_new(p->w.loop, &p->work);
 
     comparer_free(c);
     return c != NULL;
