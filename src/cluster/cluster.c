@@ -16,12 +16,11 @@
 #include "cluster/exclusions.h"
 #include "cluster/front_trust.h"
 #include "cluster/leases.h"
+#include "cluster/local.h"
 #include "cluster/peer_named.h"
 #include "cluster/peers_static.h"
 #include "cluster/publish.h"
-#include "cluster/pulse.h"
 #include "cluster/records.h"
-#include "cluster/server.h"
 
 /* ---- options ---- */
 
@@ -75,65 +74,6 @@ static void on_published(void *arg)
     waiters_published(&c->waiters);
 }
 
-/*
- * Their Leases, in which they say that they serve something else, cannot be read meanwhile. If they are many, each is
- * read less often.
- */
-static void on_others(void *arg)
-{
-    struct cluster *c = arg;
-    struct peer *p;
-    size_t i = 0;
-
-    if (!c->local_gone)
-        return;
-    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
-        if (p->life == PEER_LIVE && p->server != NULL && refresh_failure(p->server->discovery) == NULL)
-            refresh_trigger(p->server->discovery, REFRESH_MISS);
-    publish_request(c->publish);
-    loop_timer_set(c->others, CLUSTER_OTHERS_MS * (1 + i / PULSE_SERVERS));
-}
-
-static void note_gone(struct cluster *c)
-{
-    if (c->local_gone)
-        return;
-    c->local_gone = true;
-    c->local_changed = false;
-    c->local_gone_ms = loop_now_ms(c->loop);
-    loop_timer_set(c->others, 0);
-}
-
-static void on_readiness(void *arg)
-{
-    struct cluster *c = arg;
-    enum readiness_state s = readiness_state(c->readiness);
-    bool ready = s == READINESS_READY;
-
-    changes_add(c->o.changes, ready ? CHANGE_RECOVERED : CHANGE_FAILED, c->hostname, "the local kube-apiserver is %s%s",
-                readiness_name(s),
-                ready                     ? ""
-                : cluster_peers_answer(c) ? ": peers take over what they serve"
-                                          : ", and no peer answers for it");
-    metric_set(c->metrics.failing_over, ready ? 0 : 1);
-    cluster_doubt_local(c);
-    cluster_note_leases(c);
-    if (!ready)
-        note_gone(c);
-    if (s == READINESS_UNREACHABLE)
-        pulse_doubt(c->local->pulse);
-    /* It may be another version; the pauses before the next attempts have grown while it was away. */
-    if (s != READINESS_UNREACHABLE)
-        refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
-    if (!ready)
-        return;
-    pulse_answered(c->local->pulse, 0);
-    if (c->leases != NULL)
-        leases_retry(c->leases);
-    if (c->exclusions != NULL)
-        exclusions_retry(c->exclusions);
-}
-
 static void on_documents(void *arg)
 {
     struct cluster *c = arg;
@@ -141,11 +81,104 @@ static void on_documents(void *arg)
     waiters_polled(&c->protobuf_waiters, false);
 }
 
+/* ---- the local server ---- */
+
+static void on_local_changed(void *arg)
+{
+    struct cluster *c = arg;
+
+    publish_request(c->publish);
+}
+
+static void on_local_polled(void *arg, bool ok)
+{
+    struct cluster *c = arg;
+    char tag[LEASE_TAG_BYTES];
+
+    if (ok) {
+        if (c->o.peers_enabled)
+            schemas_poll(local_server(c->local)->schemas, c->o.local);
+        records_local_answers(c->records);
+        refresh_tag(local_discovery(c->local), tag);
+        identity_serves(c->identity, slice_str(tag));
+    } else if (refresh_refused(local_discovery(c->local)) != 0) {
+        front_trust_doubt(c->front_trust);
+    }
+    waiters_polled(&c->waiters, publish_pending(c->publish));
+}
+
+static void on_local_restarted(void *arg)
+{
+    const struct cluster *c = arg;
+
+    identity_restarted(c->identity);
+}
+
+static void on_local_readiness(void *arg, bool ready)
+{
+    struct cluster *c = arg;
+
+    cluster_note_leases(c);
+    if (!ready)
+        return;
+    if (c->leases != NULL)
+        leases_retry(c->leases);
+    if (c->exclusions != NULL)
+        exclusions_retry(c->exclusions);
+}
+
+static bool is_local_watched(void *arg)
+{
+    const struct cluster *c = arg;
+
+    return c->leases == NULL || leases_failure(c->leases) == NULL || leases_refused(c->leases) != 0;
+}
+
+static bool peers_answer(void *arg)
+{
+    return cluster_peers_answer(arg);
+}
+
+static size_t poll_peers(void *arg)
+{
+    const struct cluster *c = arg;
+    struct peer *p;
+    size_t i = 0;
+
+    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+        if (p->life == PEER_LIVE && p->server != NULL && refresh_failure(p->server->discovery) == NULL)
+            refresh_trigger(p->server->discovery, REFRESH_MISS);
+    return i;
+}
+
+static const struct local_handler local_handler = {.changed = on_local_changed,
+                                                   .polled = on_local_polled,
+                                                   .restarted = on_local_restarted,
+                                                   .readiness = on_local_readiness,
+                                                   .watched = is_local_watched,
+                                                   .peers_answer = peers_answer,
+                                                   .poll_peers = poll_peers,
+                                                   .servers = cluster_servers};
+
+static void make_local(struct cluster *c)
+{
+    c->local = local_new(&(struct local_opts){
+        .loop = c->loop,
+        .api = c->api,
+        .hostname = c->hostname,
+        .interval_ms = c->o.refresh_interval_ms,
+        .metrics = &c->metrics,
+        .changes = c->o.changes,
+        .handler = &local_handler,
+        .arg = c,
+    });
+}
+
 /* ---- life ---- */
 
 static void watch_readiness(struct cluster *c)
 {
-    readiness_set_origin(c->readiness, cluster_fails_over(c) ? c->o.local : NULL);
+    readiness_set_origin(local_readiness(c->local), cluster_fails_over(c) ? c->o.local : NULL);
 }
 
 /* The table of peers, if they are switched on and there is none, and what goes into it. False: out of memory. */
@@ -219,12 +252,9 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->publish = publish_new(&p);
     c->memory_retry = loop_timer_new(l, on_memory_retry, c);
     c->patience = loop_timer_new(l, on_patience, c);
-    c->others = loop_timer_new(l, on_others, c);
-    c->readiness = readiness_new(c->api, on_readiness, c);
-    c->local = cluster_new_server(c, NULL);
-    must_hold(c->local != NULL && c->comparer != NULL && c->memory_retry != NULL && c->patience != NULL &&
-              c->others != NULL);
-    server_set_origin(c->local, c->o.local, c->o.pulse);
+    make_local(c);
+    must_hold(c->comparer != NULL && c->memory_retry != NULL && c->patience != NULL);
+    server_set_origin(local_server(c->local), c->o.local, c->o.pulse);
     watch_readiness(c);
     made = make_peers(c, o, &fixed);
     must_hold(made);
@@ -248,13 +278,11 @@ void cluster_free(struct cluster *c)
     records_free(c->records);
     waiters_clear(&c->waiters);
     waiters_clear(&c->protobuf_waiters);
-    server_free(c->local);
-    readiness_free(c->readiness);
+    local_free(c->local);
     publish_free(c->publish);
     comparer_free(c->comparer);
     loop_timer_free(c->memory_retry);
     loop_timer_free(c->patience);
-    loop_timer_free(c->others);
     api_free(c->api);
     origin_unref(c->o.local);
     mem_free(c->hostname);
@@ -310,14 +338,14 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
         log_info(o->peers_enabled ? "Peer proxying enabled" : "Peer proxying disabled");
     /* A restart of the local server is seen by the watches, and there were none. */
     if (!was_enabled && o->peers_enabled)
-        refresh_trigger(c->local->discovery, REFRESH_EVENT);
+        refresh_trigger(local_discovery(c->local), REFRESH_EVENT);
     if (moved) {
-        server_set_origin(c->local, c->o.local, c->o.pulse);
+        server_set_origin(local_server(c->local), c->o.local, c->o.pulse);
         api_set_local(c->api, c->o.local);
         identity_recheck(c->identity);
     }
     watch_readiness(c);
-    refresh_set_interval(c->local->discovery, o->refresh_interval_ms);
+    refresh_set_interval(local_discovery(c->local), o->refresh_interval_ms);
     if (o->peers_enabled) {
         cluster_start_peer_side(c);
         update_peer_side(c, o, fixed, moved && was_enabled);
@@ -356,7 +384,7 @@ struct served *cluster_served(struct cluster *c)
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg)
 {
     /* Each request to a peer comes here, and most wait for nothing. Who waits has been told two things at once. */
-    refresh_trigger(c->local->discovery, done == NULL ? REFRESH_MISS : REFRESH_SUSPECT);
+    refresh_trigger(local_discovery(c->local), done == NULL ? REFRESH_MISS : REFRESH_SUSPECT);
     return done == NULL ? NULL : waiters_add(&c->waiters, done, arg);
 }
 
@@ -375,7 +403,7 @@ void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w)
 
 bool cluster_local_unread(const struct cluster *c)
 {
-    return refresh_failure(c->local->discovery) != NULL;
+    return refresh_failure(local_discovery(c->local)) != NULL;
 }
 
 static struct server *find_server(struct cluster *c, const char *peer_id)
@@ -405,7 +433,7 @@ void cluster_peer_suspect(struct cluster *c, const char *peer_id)
 
 void cluster_local_suspect(struct cluster *c)
 {
-    refresh_trigger(c->local->discovery, REFRESH_SUSPECT);
+    refresh_trigger(local_discovery(c->local), REFRESH_SUSPECT);
 }
 
 #define DISBELIEVED_LATELY_US ((int64_t)600 * 1000000)
@@ -453,7 +481,7 @@ void cluster_peer_answered(struct cluster *c, const char *peer_id)
 
 void cluster_server_answered(struct cluster *c, const char *peer_id, uint64_t sent_ms)
 {
-    struct server *s = peer_id == NULL ? c->local : find_server(c, peer_id);
+    struct server *s = peer_id == NULL ? local_server(c->local) : find_server(c, peer_id);
 
     if (s != NULL)
         pulse_answered(s->pulse, sent_ms);
@@ -479,17 +507,17 @@ bool cluster_peers_answer(const struct cluster *c)
 
 enum readiness_state cluster_local_state(const struct cluster *c)
 {
-    return readiness_state(c->readiness);
+    return readiness_state(local_readiness(c->local));
 }
 
 bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms)
 {
-    return readiness_was_loading(c->readiness, sent_ms);
+    return readiness_was_loading(local_readiness(c->local), sent_ms);
 }
 
 enum api_word cluster_local_word(const struct cluster *c, uint64_t sent_ms)
 {
-    return readiness_word(c->readiness, sent_ms);
+    return readiness_word(local_readiness(c->local), sent_ms);
 }
 
 bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms)
@@ -502,12 +530,12 @@ bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t s
 void cluster_local_failed(struct cluster *c, bool unreachable)
 {
     if (unreachable)
-        readiness_lost(c->readiness);
+        readiness_lost(local_readiness(c->local));
     else
-        readiness_invalidate(c->readiness);
-    pulse_doubt(c->local->pulse);
+        readiness_invalidate(local_readiness(c->local));
+    pulse_doubt(local_server(c->local)->pulse);
     if (origin_loops(c->o.local))
-        refresh_trigger(c->local->discovery, REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
+        refresh_trigger(local_discovery(c->local), REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
 }
 
 void cluster_refresh(struct cluster *c)
@@ -515,7 +543,7 @@ void cluster_refresh(struct cluster *c)
     struct peer *p;
     size_t i = 0;
 
-    refresh_trigger(c->local->discovery, REFRESH_OPERATOR);
+    refresh_trigger(local_discovery(c->local), REFRESH_OPERATOR);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
         if (p->server != NULL)
             refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
@@ -545,7 +573,7 @@ const char *cluster_refresh_server(struct cluster *c, const char *name, struct e
     struct peer *p;
 
     if (cluster_is_own_name(c, name)) {
-        refresh_trigger(c->local->discovery, REFRESH_OPERATOR);
+        refresh_trigger(local_discovery(c->local), REFRESH_OPERATOR);
         return c->own_id;
     }
     p = find_peer(c, name, false, err);
@@ -568,6 +596,6 @@ bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, struc
 
 void cluster_local_etag_seen(struct cluster *c, struct slice etag)
 {
-    if (etag.n > 0 && !slice_eq(etag, refresh_apis_etag(c->local->discovery)))
-        refresh_trigger(c->local->discovery, REFRESH_ETAG);
+    if (etag.n > 0 && !slice_eq(etag, refresh_apis_etag(local_discovery(c->local))))
+        refresh_trigger(local_discovery(c->local), REFRESH_ETAG);
 }

@@ -5,6 +5,7 @@
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
+#include "cluster/local.h"
 #include "cluster/peers.h"
 #include "cluster/publish.h"
 #include "cluster/pulse.h"
@@ -68,7 +69,7 @@ static bool is_pending(const struct peer *p, struct survey *s)
 /* Not if it is there, and only does not let us read it: others may. */
 static bool is_local_unreadable(const struct cluster *c)
 {
-    const struct refresh *r = c->local->discovery;
+    const struct refresh *r = local_discovery(c->local);
 
     return refresh_failing(r) && refresh_refused(r) == 0 && !refresh_odd(r);
 }
@@ -101,11 +102,11 @@ static bool vouches(const struct cluster *c, const struct peer *p, struct survey
     const struct refresh *r;
     struct pulse_view v;
 
-    if (!c->local_gone || p->life != PEER_LIVE || p->server == NULL)
+    if (local_life(c->local) == LOCAL_THERE || p->life != PEER_LIVE || p->server == NULL)
         return false;
     r = p->server->discovery;
     pulse_look(p->server->pulse, &v);
-    if (!refresh_known(r) || refresh_failure(r) != NULL || refresh_age_ms(r) > now - c->local_gone_ms ||
+    if (!refresh_known(r) || refresh_failure(r) != NULL || refresh_age_ms(r) > local_gone_ms(c->local) ||
         v.state != PULSE_ANSWERS || refresh_word(r) == API_WORD_LOADING)
         return false;
     steady_ms = v.age_ms;
@@ -124,7 +125,8 @@ static bool is_doubtful(const struct cluster *c, const struct served_input *in, 
     for (size_t i = 0; i < in->n_peers; i++)
         if (in->peers[i].vouches)
             return false;
-    return c->local_gone && (c->local_changed || !in_time(s, loop_now_ms(c->loop) - c->local_gone_ms, FRESH_MS));
+    return local_life(c->local) == LOCAL_ANOTHER ||
+           (local_life(c->local) == LOCAL_GONE && !in_time(s, local_gone_ms(c->local), FRESH_MS));
 }
 
 static bool is_silent(const struct server *s)
@@ -195,7 +197,7 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
  * on, and says nothing. */
 static bool can_follow(const struct cluster *c)
 {
-    return leases_failure(c->leases) == NULL && readiness_state(c->readiness) == READINESS_READY;
+    return leases_failure(c->leases) == NULL && readiness_state(local_readiness(c->local)) == READINESS_READY;
 }
 
 /*
@@ -215,14 +217,6 @@ static bool is_behind(const struct cluster *c, struct survey *s)
     s->unknown |= fail;
     return fail ? in_time(s, now - c->leases_behind_ms, TIMEOUT_PEER_UNKNOWN_MS)
                 : in_time(s, now - c->leases_changed_ms, TIMEOUT_LEASES_READ_MS);
-}
-
-void cluster_doubt_local(struct cluster *c)
-{
-    c->local_trouble_ms = loop_now_ms(c->loop);
-    if (c->local_read)
-        publish_request(c->publish);
-    c->local_read = false;
 }
 
 void cluster_note_leases(struct cluster *c)
@@ -285,17 +279,17 @@ bool cluster_collect(void *arg, struct served_input *in)
     in->leases_synced = !c->o.peers_enabled || leases_known(c);
     in->local_id = c->own_id;
     in->local_host = c->hostname;
-    in->local = refresh_disco(c->local->discovery);
-    in->local_refused = refresh_refused(c->local->discovery) != 0 || refresh_odd(c->local->discovery);
-    in->local_schemas = schemas_index(c->local->schemas);
-    in->local_release = schemas_release(c->local->schemas);
-    in->local_etag[SERVED_APIS] = refresh_apis_etag(c->local->discovery);
-    in->local_etag[SERVED_CORE] = refresh_core_etag(c->local->discovery);
+    in->local = refresh_disco(local_discovery(c->local));
+    in->local_refused = refresh_refused(local_discovery(c->local)) != 0 || refresh_odd(local_discovery(c->local));
+    in->local_schemas = schemas_index(local_server(c->local)->schemas);
+    in->local_release = schemas_release(local_server(c->local)->schemas);
+    in->local_etag[SERVED_APIS] = refresh_apis_etag(local_discovery(c->local));
+    in->local_etag[SERVED_CORE] = refresh_core_etag(local_discovery(c->local));
     if (c->peers != NULL && !collect_peers(c, in, &s))
         return false;
     in->peers_read = !s.unknown;
     in->behind = is_behind(c, &s);
-    in->local_read = c->local_read;
+    in->local_read = local_is_read(c->local);
     in->doubtful = c->doubtful = is_doubtful(c, in, &s);
     if (s.again_ms > 0)
         loop_timer_set(c->patience, s.again_ms);

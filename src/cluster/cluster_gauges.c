@@ -5,6 +5,7 @@
 #include "cluster/cluster_internal.h"
 #include "cluster/comparer.h"
 #include "cluster/leases.h"
+#include "cluster/local.h"
 #include "cluster/server.h"
 #include "net/loop.h"
 
@@ -67,9 +68,9 @@ static void show_servers(const struct cluster *c)
     metric_family_clear(c->metrics.age);
     metric_family_clear(c->metrics.info);
     metric_family_clear(c->metrics.up);
-    set_age(c, own, c->local, c->started_ms);
-    set_pulse(c, own, c->local, false);
-    show_server(c, own, c->own_id, c->local, c->o.local);
+    set_age(c, own, local_server(c->local), c->started_ms);
+    set_pulse(c, own, local_server(c->local), false);
+    show_server(c, own, c->own_id, local_server(c->local), c->o.local);
     while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
         /* Whose Lease was deleted has gone in good order: how old its document is worries nobody, and without that no
          * alert fires. That it does not answer is so until it is forgotten. */

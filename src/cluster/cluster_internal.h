@@ -13,13 +13,13 @@
 #include "cluster/cluster_opts.h"
 #include "cluster/identity.h"
 #include "cluster/peers.h"
-#include "cluster/readiness.h"
 #include "cluster/waiters.h"
 #include "kube/server_id.h"
 
+struct local;
 struct server;
 
-enum { CLUSTER_MEMORY_RETRY_MS = 1000, CLUSTER_OTHERS_MS = 1000 };
+enum { CLUSTER_MEMORY_RETRY_MS = 1000 };
 
 struct cluster {
     struct loop *loop;
@@ -29,19 +29,8 @@ struct cluster {
     char own_id[SERVER_ID_BYTES];
     char *hostname, advertise[LIMIT_ADDRESS_TEXT_BYTES];
     struct api *api;
-    struct server *local;
-    struct readiness *readiness; /* without an origin while local-failover or peers are off */
-    int64_t own_renew_us;        /* of the own Lease, as it was seen last */
-    uint64_t own_seen_ms;        /* when it was seen to change; 0: never */
-    bool local_read;             /* its discovery was read since it was last in trouble */
-    uint64_t local_trouble_ms;   /* when that was */
-    bool local_gone;           /* it was not ready, and has not been read since it is: what CRDs there are others say */
-    uint64_t local_gone_ms;    /* since when */
-    bool local_changed;        /* with it: its document is another one since */
-    bool doubtful;             /* what CRDs and aggregated APIs there are nobody knows: they are Stale */
-    struct loop_timer *others; /* with it: they are read again */
-    bool local_suspect; /* the Leases' watch broke or works again: another process may answer for the local server */
-    uint64_t local_connection; /* refresh_connection() at its last good poll */
+    struct local *local; /* its readiness without an origin while local-failover or peers are off */
+    bool doubtful;       /* what CRDs and aggregated APIs there are nobody knows: they are Stale */
     /* All NULL while peers are off. */
     struct peers *peers;
     struct leases *leases;
@@ -79,7 +68,8 @@ const char *cluster_leads_to(const struct cluster *c, const struct peer *p);
 
 /* ---- cluster_parts.c ---- */
 
-/* A server to be polled; peer NULL: the local one. NULL when out of memory. */
+size_t cluster_servers(void *arg); /* server_opts.servers, with the cluster */
+/* A server to be polled. NULL when out of memory. */
 MEM_CHECK struct server *cluster_new_server(struct cluster *c, struct peer *peer);
 /* Makes c->identity from the host name, server ID and options in c. Once. */
 void cluster_make_identity(struct cluster *c);
@@ -95,8 +85,6 @@ void cluster_stop_peer_side(struct cluster *c);
 
 /* ---- cluster_collect.c ---- */
 
-/* The local server goes, comes or is in trouble: what it serves has to be read again before that is known. */
-void cluster_doubt_local(struct cluster *c);
 /* The Leases can be followed from now on, or cannot, for all that the watch or readiness says. */
 void cluster_note_leases(struct cluster *c);
 

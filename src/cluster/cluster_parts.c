@@ -4,93 +4,24 @@
 #include "base/log.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/exclusions.h"
-#include "cluster/front_trust.h"
 #include "cluster/leases.h"
+#include "cluster/local.h"
 #include "cluster/publish.h"
 #include "cluster/records.h"
 #include "cluster/server.h"
-
-/* ---- local ---- */
-
-/* Whether it would be seen that the local server goes. Who may not watch never sees it. */
-static bool watched_or_never(const struct cluster *c)
-{
-    return c->leases == NULL || leases_failure(c->leases) == NULL || leases_refused(c->leases) != 0;
-}
-
-/*
- * Many things break a watch. But the connections of a process end with it, so that another one answers over a newer
- * one. While the watch does not go, an answer over the same as before clears nobody: the process may have ended since.
- */
-static void look_for_restart(struct cluster *c)
-{
-    uint64_t before = c->local_connection;
-
-    c->local_connection = refresh_connection(c->local->discovery);
-    if (c->local_suspect && before > 0 && c->local_connection > before) {
-        identity_restarted(c->identity);
-        /* What it installs last may be missing in what it has just said. */
-        refresh_trigger(c->local->discovery, REFRESH_EVENT);
-    }
-    if (watched_or_never(c))
-        c->local_suspect = false;
-}
-
-/* A poll that began before is of the process before. */
-static void note_local_read(struct cluster *c)
-{
-    if (c->local_read || refresh_started_ms(c->local->discovery) < c->local_trouble_ms)
-        return;
-    c->local_read = true;
-    c->local_gone = c->local_gone && readiness_state(c->readiness) != READINESS_READY;
-    publish_request(c->publish);
-}
-
-static void on_local_polled(struct cluster *c, bool ok)
-{
-    char tag[LEASE_TAG_BYTES];
-
-    if (!ok) {
-        readiness_invalidate(c->readiness);
-        if (refresh_refused(c->local->discovery) != 0)
-            front_trust_doubt(c->front_trust);
-        return;
-    }
-    note_local_read(c);
-    look_for_restart(c);
-    if (c->o.peers_enabled)
-        schemas_poll(c->local->schemas, c->o.local);
-    records_local_answers(c->records);
-    refresh_tag(c->local->discovery, tag);
-    identity_serves(c->identity, slice_str(tag));
-}
 
 /* ---- each server ---- */
 
 static void on_polled(void *arg, struct server *s, bool ok, bool changed)
 {
     struct cluster *c = arg;
-    struct peer *peer = s->o.peer;
 
-    if (changed || (peer != NULL && c->local_gone)) /* the peer may vouch now, with the same document */
+    if (changed || local_life(c->local) != LOCAL_THERE) /* it may vouch now, with the same document */
         publish_request(c->publish);
-    if (peer == NULL) {
-        c->local_changed = c->local_changed || (ok && changed);
-        on_local_polled(c, ok);
-        waiters_polled(&c->waiters, publish_pending(c->publish));
-    } else if (ok) {
-        schemas_poll(s->schemas, peer->origin);
-        peers_answered(c->peers, peer);
-    }
-}
-
-/* Who hangs fails no request, so nobody else tells of it in time. What it says of itself decides. */
-static void on_silent(void *arg, struct server *s)
-{
-    struct cluster *c = arg;
-
-    if (s->o.peer == NULL)
-        readiness_invalidate(c->readiness);
+    if (!ok)
+        return;
+    schemas_poll(s->schemas, s->o.peer->origin);
+    peers_answered(c->peers, s->o.peer);
 }
 
 static void on_schemas(void *arg)
@@ -100,7 +31,7 @@ static void on_schemas(void *arg)
     publish_request(c->publish);
 }
 
-static size_t servers(void *arg)
+size_t cluster_servers(void *arg)
 {
     const struct cluster *c = arg;
 
@@ -133,10 +64,9 @@ struct server *cluster_new_server(struct cluster *c, struct peer *peer)
         .interval_ms = c->o.refresh_interval_ms,
         .metrics = &c->metrics,
         .changes = c->o.changes,
-        .servers = servers,
+        .servers = cluster_servers,
         .polled = on_polled,
         .named = named,
-        .silent = on_silent,
         .schemas_changed = on_schemas,
         .arg = c,
     };
@@ -153,8 +83,6 @@ static void on_leases_synced(void *arg)
     publish_request(c->publish);
 }
 
-/* A stream that breaks is the first sign that the local server goes, and its return that there is a new one, maybe of
- * another version. */
 static void on_leases_health(void *arg, const char *why)
 {
     struct cluster *c = arg;
@@ -163,23 +91,17 @@ static void on_leases_health(void *arg, const char *why)
         metric_inc(c->metrics.sync_errors_lease_list);
     else
         identity_recheck(c->identity);
-    c->local_suspect = true;
-    cluster_doubt_local(c);
     cluster_note_leases(c);
     publish_request(c->publish);
-    readiness_invalidate(c->readiness);
-    refresh_trigger(c->local->discovery, REFRESH_RECOVERED);
+    local_watch_changed(c->local);
 }
 
 static void on_own_lease(void *arg, const struct lease *l)
 {
     struct cluster *c = arg;
 
-    if (c->own_seen_ms == 0 || l->renew_us != c->own_renew_us) {
-        c->own_seen_ms = loop_now_ms(c->loop);
+    if (local_lease_seen(c->local, l->renew_us))
         peers_own_renewed(c->peers);
-    }
-    c->own_renew_us = l->renew_us;
     identity_seen(c->identity, l);
 }
 
@@ -252,7 +174,7 @@ static bool answers(void *arg)
 {
     const struct cluster *c = arg;
 
-    return refresh_polls(c->local->discovery) > 0 && refresh_failure(c->local->discovery) == NULL;
+    return refresh_polls(local_discovery(c->local)) > 0 && refresh_failure(local_discovery(c->local)) == NULL;
 }
 
 static bool is_annotated(void *arg, struct slice id)
@@ -303,7 +225,7 @@ static void on_exclusions_event(void *arg)
 {
     struct cluster *c = arg;
 
-    refresh_trigger(c->local->discovery, REFRESH_EVENT);
+    refresh_trigger(local_discovery(c->local), REFRESH_EVENT);
 }
 
 static const struct exclusions_handler exclusions_handler = {.on_change = on_exclusions_change,

@@ -11,6 +11,7 @@
 #include "cluster/comparer.h"
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
+#include "cluster/local.h"
 #include "cluster/publish.h"
 #include "cluster/records.h"
 #include "cluster/server.h"
@@ -100,13 +101,13 @@ static void take_local(const struct cluster *c, struct cluster_server *s)
         .holder = "",
         .local = true,
         .source = "configuration",
-        .leased = c->own_seen_ms > 0,
-        .lease_ms = c->own_seen_ms > 0 ? loop_now_ms(c->loop) - c->own_seen_ms : UINT64_MAX,
-        .readiness = readiness_name(readiness_state(c->readiness)),
+        .leased = local_lease_ms(c->local) != UINT64_MAX,
+        .lease_ms = local_lease_ms(c->local),
+        .readiness = readiness_name(readiness_state(local_readiness(c->local))),
     };
     take_origin(s, c->o.local);
-    take_pulse(s, c->local);
-    take_discovery(s, c->local);
+    take_pulse(s, local_server(c->local));
+    take_discovery(s, local_server(c->local));
     take_ejection(s, c->o.local);
 }
 

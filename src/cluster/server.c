@@ -84,7 +84,7 @@ static void on_pulse(void *arg, enum pulse_state before)
     /* That it answers as long as anybody has asked is no news. */
     if (before != PULSE_UNKNOWN || v.state == PULSE_UNREACHABLE)
         refresh_trigger(s->discovery, REFRESH_PULSE);
-    if (v.state == PULSE_UNREACHABLE)
+    if (v.state == PULSE_UNREACHABLE && s->o.silent != NULL)
         s->o.silent(s->o.arg, s);
 }
 

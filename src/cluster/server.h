@@ -26,7 +26,7 @@ struct server_opts {
     void (*polled)(void *arg, struct server *s, bool ok, bool changed);
     /* The name of the server with this ID; the ID itself if that is not known. Not called for the local server. */
     const char *(*named)(void *arg, const char *id);
-    /* It no longer answers probes. */
+    /* It no longer answers probes. May be NULL. */
     void (*silent)(void *arg, struct server *s);
     void (*schemas_changed)(void *arg);
     void *arg;

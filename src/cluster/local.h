@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The local kube-apiserver: what it serves and whether it answers (server.h), whether it is ready (readiness.h), its
+ * Lease as it is seen, and how much of that is still true. There are three doubts:
+ *
+ * - Trouble: it ceased or began to be ready, or the Leases' watch through it broke or works again. What it serves is
+ *   another process's, maybe, until a poll has succeeded that began later (local_is_read()).
+ * - A restart: after the watch broke its discovery is answered over a newer connection than before.
+ * - What CRDs and aggregated APIs there are: a server that is not ready may list none yet, and while it is away there
+ *   may be others. Its peers are polled again and again meanwhile, since in their Leases nothing can be read.
+ *
+ *   THERE ──not ready──► GONE ──another document──► ANOTHER
+ *   GONE, ANOTHER ──ready, and read since the last trouble──► THERE
+ */
+#ifndef MVPROXY_CLUSTER_LOCAL_H
+#define MVPROXY_CLUSTER_LOCAL_H
+
+#include "cluster/readiness.h"
+#include "cluster/server.h"
+
+struct local;
+
+enum local_life {
+    LOCAL_THERE,   /* or not known to be otherwise */
+    LOCAL_GONE,    /* it was not ready, and has not been read since it is */
+    LOCAL_ANOTHER, /* likewise, and its document is another one since */
+};
+
+struct local_handler {
+    void (*changed)(void *arg);               /* what is known of it: a snapshot may be another one */
+    void (*polled)(void *arg, bool ok);       /* its discovery, as refresh_opts.on_end */
+    void (*restarted)(void *arg);             /* another process answers */
+    void (*readiness)(void *arg, bool ready); /* its state is another */
+    bool (*watched)(void *arg);               /* whether it is seen that it goes, or can never be seen */
+    bool (*peers_answer)(void *arg);          /* in its place */
+    size_t (*poll_peers)(void *arg);          /* since it is gone; returns how many there are */
+    size_t (*servers)(void *arg);             /* as server_opts.servers */
+};
+
+struct local_opts {
+    struct loop *loop;
+    struct api *api;
+    const char *hostname; /* outlives it */
+    uint64_t interval_ms; /* between polls of discovery */
+    struct cluster_metrics *metrics;
+    struct changes *changes; /* may be NULL */
+    const struct local_handler *handler;
+    void *arg;
+};
+
+/* Ends the process when out of memory. Nothing is asked before server_set_origin() and readiness_set_origin(). */
+struct local *local_new(const struct local_opts *o);
+void local_free(struct local *l); /* NULL is fine */
+struct server *local_server(const struct local *l);
+struct refresh *local_discovery(const struct local *l); /* the server's */
+struct readiness *local_readiness(const struct local *l);
+
+/* The Leases' watch broke or works again: the first sign that the server goes, and that there is a new one, maybe of
+ * another version. */
+void local_watch_changed(struct local *l);
+/* Its Lease was seen. Whether it was renewed since it was seen last. */
+bool local_lease_seen(struct local *l, int64_t renew_us);
+uint64_t local_lease_ms(const struct local *l); /* since it was seen to change; UINT64_MAX: never */
+
+bool local_is_read(const struct local *l); /* its discovery was, since it was last in trouble */
+enum local_life local_life(const struct local *l);
+uint64_t local_gone_ms(const struct local *l); /* since it is not THERE */
+
+#endif
