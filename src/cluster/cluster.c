@@ -13,12 +13,10 @@
 #include "cluster/cluster_gauges.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/comparer.h"
-#include "cluster/exclusions.h"
 #include "cluster/front_trust.h"
-#include "cluster/leases.h"
 #include "cluster/local.h"
 #include "cluster/peer_named.h"
-#include "cluster/peers_static.h"
+#include "cluster/peer_side.h"
 #include "cluster/publish.h"
 #include "cluster/records.h"
 
@@ -59,7 +57,7 @@ static void set_hostname(struct cluster *c, const char *hostname)
 
 /* ---- snapshots ---- */
 
-static void on_patience(void *arg)
+static void on_changed(void *arg)
 {
     struct cluster *c = arg;
 
@@ -82,13 +80,6 @@ static void on_documents(void *arg)
 }
 
 /* ---- the local server ---- */
-
-static void on_local_changed(void *arg)
-{
-    struct cluster *c = arg;
-
-    publish_request(c->publish);
-}
 
 static void on_local_polled(void *arg, bool ok)
 {
@@ -119,19 +110,15 @@ static void on_local_readiness(void *arg, bool ready)
     struct cluster *c = arg;
 
     cluster_note_leases(c);
-    if (!ready)
-        return;
-    if (c->leases != NULL)
-        leases_retry(c->leases);
-    if (c->exclusions != NULL)
-        exclusions_retry(c->exclusions);
+    if (ready)
+        peer_side_retry(c->side);
 }
 
 static bool is_local_watched(void *arg)
 {
     const struct cluster *c = arg;
 
-    return c->leases == NULL || leases_failure(c->leases) == NULL || leases_refused(c->leases) != 0;
+    return peer_side_watches(c->side);
 }
 
 static bool peers_answer(void *arg)
@@ -142,23 +129,25 @@ static bool peers_answer(void *arg)
 static size_t poll_peers(void *arg)
 {
     const struct cluster *c = arg;
-    struct peer *p;
-    size_t i = 0;
 
-    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
-        if (p->life == PEER_LIVE && p->server != NULL && refresh_failure(p->server->discovery) == NULL)
-            refresh_trigger(p->server->discovery, REFRESH_MISS);
-    return i;
+    return peer_side_poll(c->side);
 }
 
-static const struct local_handler local_handler = {.changed = on_local_changed,
+static size_t servers(void *arg)
+{
+    const struct cluster *c = arg;
+
+    return peer_side_servers(c->side);
+}
+
+static const struct local_handler local_handler = {.changed = on_changed,
                                                    .polled = on_local_polled,
                                                    .restarted = on_local_restarted,
                                                    .readiness = on_local_readiness,
                                                    .watched = is_local_watched,
                                                    .peers_answer = peers_answer,
                                                    .poll_peers = poll_peers,
-                                                   .servers = cluster_servers};
+                                                   .servers = servers};
 
 static void make_local(struct cluster *c)
 {
@@ -174,24 +163,160 @@ static void make_local(struct cluster *c)
     });
 }
 
+/* ---- the peers ---- */
+
+static void on_peer_added(void *arg, const char *id)
+{
+    const struct cluster *c = arg;
+
+    records_tell(c->records, slice_str(id));
+}
+
+static void on_watch(void *arg, const char *why)
+{
+    struct cluster *c = arg;
+
+    if (why != NULL)
+        metric_inc(c->metrics.sync_errors_lease_list);
+    else
+        identity_recheck(c->identity);
+    cluster_note_leases(c);
+    publish_request(c->publish);
+    local_watch_changed(c->local);
+}
+
+static void on_own_lease(void *arg, const struct lease *l)
+{
+    const struct cluster *c = arg;
+
+    identity_seen(c->identity, l);
+}
+
+static const struct peer_side_handler peer_side_handler = {
+    .changed = on_changed, .added = on_peer_added, .watch = on_watch, .own_lease = on_own_lease};
+
+static void make_peer_side(struct cluster *c)
+{
+    c->side = peer_side_new(&(struct peer_side_opts){
+        .loop = c->loop,
+        .back = c->back,
+        .api = c->api,
+        .local = c->local,
+        .now = &c->o,
+        .own_id = c->own_id,
+        .hostname = c->hostname,
+        .advertise = c->advertise,
+        .metrics = &c->metrics,
+        .handler = &peer_side_handler,
+        .arg = c,
+    });
+}
+
+/* ---- the own Lease ---- */
+
+/* One instance's worth of effort: the first of those that live collects. */
+static bool collects(void *arg)
+{
+    struct cluster *c = arg;
+    struct peer *p;
+    size_t i = 0;
+
+    while ((p = peer_side_next(c->side, &i)) != NULL)
+        if (p->leased && p->life == PEER_LIVE && strcmp(p->id, c->own_id) < 0)
+            return false;
+    return peer_side_peers(c->side) != NULL;
+}
+
+static bool renewed(void *arg, struct slice id)
+{
+    const struct cluster *c = arg;
+    const struct peer *p = peer_side_find(c->side, id);
+
+    return p != NULL && p->leased && p->life == PEER_LIVE;
+}
+
+static enum identity_mode identity_mode(const struct cluster *c)
+{
+    return c->own_id[0] == '\0' ? IDENTITY_OFF : c->o.identity;
+}
+
+static void make_identity(struct cluster *c)
+{
+    const struct identity_opts o = {
+        .api = c->api,
+        .id = c->own_id,
+        .hostname = c->hostname,
+        .mode = identity_mode(c),
+        .advertise = c->advertise,
+        .annotate = c->o.annotate,
+        .metrics = &c->metrics,
+        .collects = collects,
+        .renewed = renewed,
+        .arg = c,
+    };
+
+    c->identity = identity_new(&o);
+}
+
+/* ---- records in etcd ---- */
+
+static void on_record_address(void *arg, struct slice id, const char *host, unsigned port)
+{
+    struct cluster *c = arg;
+
+    if (peer_side_peers(c->side) != NULL)
+        peers_etcd_address(peer_side_peers(c->side), id, host, port);
+}
+
+static bool answers(void *arg)
+{
+    const struct cluster *c = arg;
+
+    return refresh_polls(local_discovery(c->local)) > 0 && refresh_failure(local_discovery(c->local)) == NULL;
+}
+
+static bool is_annotated(void *arg, struct slice id)
+{
+    const struct cluster *c = arg;
+    const struct peer *p = peer_side_find(c->side, id);
+
+    return p != NULL && p->address[PEER_FROM_ANNOTATION].host != NULL;
+}
+
+static void make_records(struct cluster *c)
+{
+    const struct records_opts o = {
+        .loop = c->loop,
+        .back = c->back,
+        .metrics = &c->metrics,
+        .changes = c->o.changes,
+        .own_id = c->own_id,
+        .on_address = on_record_address,
+        .may_publish = answers,
+        .has_other = is_annotated,
+        .arg = c,
+    };
+
+    c->records = records_new(&o);
+}
+
+static void configure_records(struct cluster *c, const struct cluster_opts *o)
+{
+    const struct records_config r = {
+        .servers = o->etcd_servers,
+        .n_servers = o->peers_enabled ? o->n_etcd_servers : 0,
+        .prefix = o->etcd_prefix,
+        .advertise = o->advertise,
+    };
+
+    records_configure(c->records, &r);
+}
+
 /* ---- life ---- */
 
 static void watch_readiness(struct cluster *c)
 {
     readiness_set_origin(local_readiness(c->local), cluster_fails_over(c) ? c->o.local : NULL);
-}
-
-/* The table of peers, if they are switched on and there is none, and what goes into it. False: out of memory. */
-static bool make_peers(struct cluster *c, const struct cluster_opts *o, struct peers_static **fixed)
-{
-    struct peers_opts p = cluster_peers_options(c, o);
-
-    if (!o->peers_enabled)
-        return true;
-    if (c->peers == NULL)
-        c->peers = peers_new(&p, cluster_peers_handler(), c);
-    *fixed = c->peers == NULL ? NULL : peers_static_new(o->static_peers, o->n_static_peers);
-    return *fixed != NULL;
 }
 
 static void configure_front(struct cluster *c, const struct cluster_opts *o, bool moved)
@@ -203,26 +328,27 @@ static void configure_front(struct cluster *c, const struct cluster_opts *o, boo
     front_trust_configure(c->front_trust, &o->front, &self, moved);
 }
 
-/* Whatever of the peer side there was no memory for. */
-static void on_memory_retry(void *arg)
+static void start_peers(struct cluster *c, const struct cluster_opts *o, const struct peer_side_change *peers,
+                        bool moved)
 {
-    struct cluster *c = arg;
-    struct peer *p;
-    size_t i = 0;
+    peer_side_start(c->side, o, peers, moved);
+    if (!c->ending)
+        identity_start(c->identity);
+}
 
-    if (!c->o.peers_enabled)
-        return;
-    cluster_start_peer_side(c);
-    while ((p = peers_next(c->peers, &i)) != NULL)
-        if (p->server == NULL)
-            cluster_start_server(c, p);
+static void stop_peers(struct cluster *c)
+{
+    peer_side_stop(c->side);
+    c->peers_seen = false;
+    if (!c->ending) /* else whoever ends it waits to hear of it */
+        identity_stop(c->identity, NULL, NULL);
 }
 
 struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o)
 {
     struct cluster *c = must_zalloc(sizeof(*c));
     struct api_identity who = identity(o);
-    struct peers_static *fixed = NULL;
+    struct peer_side_change peers;
     bool made;
     struct publish_opts p = {.loop = l,
                              .metrics = &c->metrics,
@@ -239,8 +365,8 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     cluster_metrics_init(&c->metrics, m);
     cluster_gauges_follow(c, m);
     c->api = api_new(l, b, c->o.local, &who);
-    cluster_make_identity(c);
-    cluster_make_records(c);
+    make_identity(c);
+    make_records(c);
     c->front_trust = front_trust_new(&(struct front_trust_opts){.api = c->api,
                                                                 .differs = c->metrics.front_differs,
                                                                 .refused = c->metrics.front_refused,
@@ -250,19 +376,17 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     p.work = api_work(c->api);
     c->comparer = comparer_new(l, api_work(c->api));
     c->publish = publish_new(&p);
-    c->memory_retry = loop_timer_new(l, on_memory_retry, c);
-    c->patience = loop_timer_new(l, on_patience, c);
+    c->patience = loop_timer_new(l, on_changed, c);
     make_local(c);
-    must_hold(c->comparer != NULL && c->memory_retry != NULL && c->patience != NULL);
+    make_peer_side(c);
+    must_hold(c->comparer != NULL && c->patience != NULL);
     server_set_origin(local_server(c->local), c->o.local, c->o.pulse);
     watch_readiness(c);
-    made = make_peers(c, o, &fixed);
+    made = peer_side_prepare(c->side, o, &peers);
     must_hold(made);
-    if (o->peers_enabled) {
-        cluster_start_peer_side(c);
-        peers_set_static(c->peers, fixed);
-    }
-    cluster_configure_records(c, o);
+    if (o->peers_enabled)
+        start_peers(c, o, &peers, false);
+    configure_records(c, o);
     configure_front(c, o, true);
     publish_request(c->publish);
     return c;
@@ -272,16 +396,16 @@ void cluster_free(struct cluster *c)
 {
     if (c == NULL)
         return;
-    cluster_stop_peer_side(c);
+    stop_peers(c);
     identity_free(c->identity);
     front_trust_free(c->front_trust);
     records_free(c->records);
     waiters_clear(&c->waiters);
     waiters_clear(&c->protobuf_waiters);
+    peer_side_free(c->side);
     local_free(c->local);
     publish_free(c->publish);
     comparer_free(c->comparer);
-    loop_timer_free(c->memory_retry);
     loop_timer_free(c->patience);
     api_free(c->api);
     origin_unref(c->o.local);
@@ -289,51 +413,21 @@ void cluster_free(struct cluster *c)
     mem_free(c);
 }
 
-static void update_peer_side(struct cluster *c, const struct cluster_opts *o, struct peers_static *fixed, bool moved)
-{
-    struct peers_opts p = cluster_peers_options(c, o);
-    struct peer *peer;
-    size_t i = 0;
-
-    peers_update(c->peers, &p);
-    peers_set_static(c->peers, fixed);
-    while ((peer = peers_next(c->peers, &i)) != NULL)
-        if (peer->server != NULL)
-            refresh_set_interval(peer->server->discovery, o->refresh_interval_ms);
-    if (moved && c->leases != NULL)
-        leases_restart(c->leases);
-    if (moved && c->exclusions != NULL)
-        exclusions_restart(c->exclusions);
-}
-
-/* All that an update may fail at. */
-static bool prepare_update(struct cluster *c, const struct cluster_opts *o, struct peers_static **fixed)
-{
-    struct api_identity who = identity(o);
-    bool had_peers = c->peers != NULL;
-
-    if (make_peers(c, o, fixed) && api_set_identity(c->api, &who))
-        return true;
-    peers_static_free(*fixed);
-    if (!had_peers) {
-        peers_free(c->peers);
-        c->peers = NULL;
-    }
-    return false;
-}
-
 bool cluster_update(struct cluster *c, const struct cluster_opts *o)
 {
-    struct peers_static *fixed = NULL;
+    struct api_identity who = identity(o);
+    struct peer_side_change peers;
     bool moved = o->local != c->o.local;
     bool was_enabled = c->o.peers_enabled;
 
-    if (!prepare_update(c, o, &fixed))
+    if (!peer_side_prepare(c->side, o, &peers) || !api_set_identity(c->api, &who)) {
+        peer_side_drop(&peers);
         return false;
+    }
     take_options(c, o);
     if (was_enabled && !o->peers_enabled)
-        cluster_stop_peer_side(c);
-    identity_update(c->identity, cluster_identity_mode(c), c->advertise, c->o.annotate);
+        stop_peers(c);
+    identity_update(c->identity, identity_mode(c), c->advertise, c->o.annotate);
     if (was_enabled != o->peers_enabled)
         log_info(o->peers_enabled ? "Peer proxying enabled" : "Peer proxying disabled");
     /* A restart of the local server is seen by the watches, and there were none. */
@@ -346,11 +440,9 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
     }
     watch_readiness(c);
     refresh_set_interval(local_discovery(c->local), o->refresh_interval_ms);
-    if (o->peers_enabled) {
-        cluster_start_peer_side(c);
-        update_peer_side(c, o, fixed, moved && was_enabled);
-    }
-    cluster_configure_records(c, o);
+    if (o->peers_enabled)
+        start_peers(c, o, &peers, moved && was_enabled);
+    configure_records(c, o);
     configure_front(c, o, moved);
     publish_request_now(c->publish);
     return true;
@@ -406,16 +498,9 @@ bool cluster_local_unread(const struct cluster *c)
     return refresh_failure(local_discovery(c->local)) != NULL;
 }
 
-static struct server *find_server(struct cluster *c, const char *peer_id)
-{
-    struct peer *p = c->peers == NULL ? NULL : peers_find(c->peers, slice_str(peer_id));
-
-    return p == NULL ? NULL : p->server;
-}
-
 void cluster_peer_missed(struct cluster *c, const char *peer_id)
 {
-    struct server *s = find_server(c, peer_id);
+    struct server *s = peer_side_server(c->side, peer_id);
 
     if (s != NULL)
         refresh_trigger(s->discovery, REFRESH_MISS);
@@ -423,7 +508,7 @@ void cluster_peer_missed(struct cluster *c, const char *peer_id)
 
 void cluster_peer_suspect(struct cluster *c, const char *peer_id)
 {
-    struct server *s = find_server(c, peer_id);
+    struct server *s = peer_side_server(c->side, peer_id);
 
     if (s == NULL)
         return;
@@ -473,7 +558,7 @@ bool cluster_disbelieved_lately(const struct cluster *c, const char *server, con
 
 void cluster_peer_answered(struct cluster *c, const char *peer_id)
 {
-    struct server *s = find_server(c, peer_id);
+    struct server *s = peer_side_server(c->side, peer_id);
 
     if (s != NULL && refresh_failing(s->discovery))
         refresh_trigger(s->discovery, REFRESH_ANSWERED);
@@ -481,7 +566,7 @@ void cluster_peer_answered(struct cluster *c, const char *peer_id)
 
 void cluster_server_answered(struct cluster *c, const char *peer_id, uint64_t sent_ms)
 {
-    struct server *s = peer_id == NULL ? local_server(c->local) : find_server(c, peer_id);
+    struct server *s = peer_id == NULL ? local_server(c->local) : peer_side_server(c->side, peer_id);
 
     if (s != NULL)
         pulse_answered(s->pulse, sent_ms);
@@ -522,7 +607,7 @@ enum api_word cluster_local_word(const struct cluster *c, uint64_t sent_ms)
 
 bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms)
 {
-    const struct server *s = find_server(c, peer_id);
+    const struct server *s = peer_side_server(c->side, peer_id);
 
     return s != NULL && pulse_was_loading(s->pulse, sent_ms);
 }
@@ -544,7 +629,7 @@ void cluster_refresh(struct cluster *c)
     size_t i = 0;
 
     refresh_trigger(local_discovery(c->local), REFRESH_OPERATOR);
-    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+    while ((p = peer_side_next(c->side, &i)) != NULL)
         if (p->server != NULL)
             refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
 }
@@ -554,17 +639,12 @@ bool cluster_is_own_name(const struct cluster *c, const char *name)
     return strcmp(name, c->hostname) == 0 || strcmp(name, c->own_id) == 0;
 }
 
-static struct peer *find_peer(struct cluster *c, const char *name, bool drained, struct err *err)
-{
-    return c->peers == NULL ? NULL : peer_named(c->peers, name, drained, cluster_peers_handler(), c, err);
-}
-
 const char *cluster_nearest_peer(const struct cluster *c, const char *name)
 {
     struct nearest n = nearest_to(slice_str(name));
 
-    if (c->peers != NULL)
-        peer_named_nearest(c->peers, &n);
+    if (peer_side_peers(c->side) != NULL)
+        peer_named_nearest(peer_side_peers(c->side), &n);
     return n.best;
 }
 
@@ -576,7 +656,7 @@ const char *cluster_refresh_server(struct cluster *c, const char *name, struct e
         refresh_trigger(local_discovery(c->local), REFRESH_OPERATOR);
         return c->own_id;
     }
-    p = find_peer(c, name, false, err);
+    p = peer_side_named(c->side, name, false, err);
     if (p != NULL && p->server != NULL)
         refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
     return p == NULL ? NULL : p->id;
@@ -584,11 +664,11 @@ const char *cluster_refresh_server(struct cluster *c, const char *name, struct e
 
 bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, struct cluster_drained *out, struct err *err)
 {
-    struct peer *p = find_peer(c, name, !drained, err);
+    struct peer *p = peer_side_named(c->side, name, !drained, err);
 
     if (p == NULL)
         return false;
-    peers_set_drained(c->peers, p, drained);
+    peers_set_drained(peer_side_peers(c->side), p, drained);
     *out = (struct cluster_drained){
         .id = p->id, .host = peer_label(p), .in_flight = p->origin == NULL ? 0 : origin_clients_in_flight(p->origin)};
     return true;

@@ -6,6 +6,7 @@
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/local.h"
+#include "cluster/peer_side.h"
 #include "cluster/peers.h"
 #include "cluster/publish.h"
 #include "cluster/pulse.h"
@@ -148,7 +149,7 @@ static bool may_be_renewed(const struct cluster *c, const struct peer *p, struct
 
 static bool collect_peers(struct cluster *c, struct served_input *in, struct survey *s)
 {
-    size_t n = peers_count(c->peers), i = 0, used = 0;
+    size_t n = peers_count(peer_side_peers(c->side)), i = 0, used = 0;
     struct served_peer *peers = mem_array(n + 1, sizeof(*peers));
     bool expired = false;
     struct peer *p;
@@ -156,7 +157,7 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
     in->peers = peers;
     if (peers == NULL)
         return false;
-    while ((p = peers_next(c->peers, &i)) != NULL) {
+    while ((p = peer_side_next(c->side, &i)) != NULL) {
         if (p->life == PEER_FORGOTTEN) {
             expired = expired || may_be_renewed(c, p, s);
             continue;
@@ -197,7 +198,8 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
  * on, and says nothing. */
 static bool can_follow(const struct cluster *c)
 {
-    return leases_failure(c->leases) == NULL && readiness_state(local_readiness(c->local)) == READINESS_READY;
+    return leases_failure(peer_side_leases(c->side)) == NULL &&
+           readiness_state(local_readiness(c->local)) == READINESS_READY;
 }
 
 /*
@@ -211,7 +213,8 @@ static bool is_behind(const struct cluster *c, struct survey *s)
     uint64_t now = loop_now_ms(c->loop);
     bool fail;
 
-    if (c->leases == NULL || c->leases_changed_ms == 0 || (leases_refused(c->leases) != 0 && !leases_synced(c->leases)))
+    if (peer_side_leases(c->side) == NULL || c->leases_changed_ms == 0 ||
+        (leases_refused(peer_side_leases(c->side)) != 0 && !leases_synced(peer_side_leases(c->side))))
         return false;
     fail = !can_follow(c);
     s->unknown |= fail;
@@ -222,9 +225,9 @@ static bool is_behind(const struct cluster *c, struct survey *s)
 void cluster_note_leases(struct cluster *c)
 {
     uint64_t now = loop_now_ms(c->loop);
-    bool fail = c->leases != NULL && !can_follow(c);
+    bool fail = peer_side_leases(c->side) != NULL && !can_follow(c);
 
-    if (c->leases == NULL || (fail == c->leases_fail && c->leases_changed_ms != 0))
+    if (peer_side_leases(c->side) == NULL || (fail == c->leases_fail && c->leases_changed_ms != 0))
         return;
     c->leases_fail = fail;
     if (fail && (c->leases_behind_ms == 0 || now - c->leases_changed_ms >= TIMEOUT_PEER_UNKNOWN_MS))
@@ -234,14 +237,14 @@ void cluster_note_leases(struct cluster *c)
 
 static bool collect_undiscovered(const struct cluster *c, struct served_input *in)
 {
-    size_t n = exclusions_n_services(c->exclusions);
+    size_t n = exclusions_n_services(peer_side_exclusions(c->side));
     struct exclusions_cursor cursor = {.stored = 0};
 
     in->undiscovered = mem_array(n + 1, sizeof(*in->undiscovered));
     if (in->undiscovered == NULL)
         return false;
     while (in->n_undiscovered < n &&
-           exclusions_registered(c->exclusions, &cursor, &in->undiscovered[in->n_undiscovered].group,
+           exclusions_registered(peer_side_exclusions(c->side), &cursor, &in->undiscovered[in->n_undiscovered].group,
                                  &in->undiscovered[in->n_undiscovered].version))
         in->n_undiscovered++;
     return true;
@@ -249,7 +252,7 @@ static bool collect_undiscovered(const struct cluster *c, struct served_input *i
 
 static bool collect_excluded(struct cluster *c, struct served_input *in)
 {
-    size_t n = exclusions_count(c->exclusions), cursor = 0;
+    size_t n = exclusions_count(peer_side_exclusions(c->side)), cursor = 0;
     struct slice *gvs = mem_array(n + 1, sizeof(*gvs)), *services = mem_array(n + 1, sizeof(*services));
     bool aggregated;
 
@@ -257,7 +260,8 @@ static bool collect_excluded(struct cluster *c, struct served_input *in)
     in->aggregated = services;
     if (gvs == NULL || services == NULL)
         return false;
-    while (in->n_excluded < n && exclusions_next(c->exclusions, &cursor, &gvs[in->n_excluded], &aggregated)) {
+    while (in->n_excluded < n &&
+           exclusions_next(peer_side_exclusions(c->side), &cursor, &gvs[in->n_excluded], &aggregated)) {
         if (aggregated)
             services[in->n_aggregated++] = gvs[in->n_excluded];
         in->n_excluded++;
@@ -267,7 +271,8 @@ static bool collect_excluded(struct cluster *c, struct served_input *in)
 
 static bool leases_known(const struct cluster *c)
 {
-    return c->leases != NULL && leases_synced(c->leases) && c->exclusions != NULL && exclusions_settled(c->exclusions);
+    return peer_side_leases(c->side) != NULL && leases_synced(peer_side_leases(c->side)) &&
+           peer_side_exclusions(c->side) != NULL && exclusions_settled(peer_side_exclusions(c->side));
 }
 
 bool cluster_collect(void *arg, struct served_input *in)
@@ -285,7 +290,7 @@ bool cluster_collect(void *arg, struct served_input *in)
     in->local_release = schemas_release(local_server(c->local)->schemas);
     in->local_etag[SERVED_APIS] = refresh_apis_etag(local_discovery(c->local));
     in->local_etag[SERVED_CORE] = refresh_core_etag(local_discovery(c->local));
-    if (c->peers != NULL && !collect_peers(c, in, &s))
+    if (peer_side_peers(c->side) != NULL && !collect_peers(c, in, &s))
         return false;
     in->peers_read = !s.unknown;
     in->behind = is_behind(c, &s);
@@ -295,9 +300,9 @@ bool cluster_collect(void *arg, struct served_input *in)
         loop_timer_set(c->patience, s.again_ms);
     else
         loop_timer_cancel(c->patience);
-    if (c->exclusions == NULL)
+    if (peer_side_exclusions(c->side) == NULL)
         return true;
     if (!s.unknown && leases_known(c))
-        exclusions_all_read(c->exclusions);
+        exclusions_all_read(peer_side_exclusions(c->side));
     return collect_excluded(c, in) && (!s.unknown || collect_undiscovered(c, in));
 }

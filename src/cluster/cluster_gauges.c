@@ -6,6 +6,7 @@
 #include "cluster/comparer.h"
 #include "cluster/leases.h"
 #include "cluster/local.h"
+#include "cluster/peer_side.h"
 #include "cluster/server.h"
 #include "net/loop.h"
 
@@ -71,17 +72,18 @@ static void show_servers(const struct cluster *c)
     set_age(c, own, local_server(c->local), c->started_ms);
     set_pulse(c, own, local_server(c->local), false);
     show_server(c, own, c->own_id, local_server(c->local), c->o.local);
-    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL) {
+    while ((p = peer_side_next(c->side, &i)) != NULL) {
         /* Whose Lease was deleted has gone in good order: how old its document is worries nobody, and without that no
          * alert fires. That it does not answer is so until it is forgotten. */
         if (!p->left)
             set_age(c, peer_label(p), p->server, p->known_ms);
-        set_pulse(c, peer_label(p), p->server, cluster_leads_to(c, p) != NULL);
+        set_pulse(c, peer_label(p), p->server, peer_side_leads_to(c->side, p) != NULL);
         show_server(c, peer_label(p), p->id, p->server, p->origin);
         drained += p->drained;
     }
     metric_set(c->metrics.peers_drained, (double)drained);
-    metric_set(c->metrics.peers_ignored, c->peers == NULL ? 0 : (double)peers_ignored(c->peers));
+    metric_set(c->metrics.peers_ignored,
+               peer_side_peers(c->side) == NULL ? 0 : (double)peers_ignored(peer_side_peers(c->side)));
 }
 
 static void show_peers(const struct cluster *c)
@@ -94,20 +96,23 @@ static void show_peers(const struct cluster *c)
                  {c->metrics.peers_forgotten, PEER_FORGOTTEN}};
 
     for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++)
-        metric_set(lives[i].metric, c->peers == NULL ? 0 : (double)peers_count_life(c->peers, lives[i].life));
+        metric_set(lives[i].metric, peer_side_peers(c->side) == NULL
+                                        ? 0
+                                        : (double)peers_count_life(peer_side_peers(c->side), lives[i].life));
 }
 
 /* One list that was read is not enough: who comes after it, and who goes, is not seen. */
 static bool follows_leases(const struct cluster *c)
 {
-    return c->leases != NULL && leases_synced(c->leases) && leases_failure(c->leases) == NULL;
+    return peer_side_leases(c->side) != NULL && leases_synced(peer_side_leases(c->side)) &&
+           leases_failure(peer_side_leases(c->side)) == NULL;
 }
 
 static void show_configured(const struct cluster *c)
 {
     const struct cluster_metrics *m = &c->metrics;
     bool peers = c->o.peers_enabled, etcd = peers && c->o.n_etcd_servers > 0;
-    enum identity_mode identity = peers ? cluster_identity_mode(c) : IDENTITY_OFF;
+    enum identity_mode identity = peers ? (c->own_id[0] == '\0' ? IDENTITY_OFF : c->o.identity) : IDENTITY_OFF;
 
     metric_show(m->peers_live, peers);
     metric_show(m->peers_drained, peers);

@@ -12,6 +12,7 @@
 #include "cluster/informer.h"
 #include "cluster/leases.h"
 #include "cluster/local.h"
+#include "cluster/peer_side.h"
 #include "cluster/publish.h"
 #include "cluster/pulse.h"
 #include "cluster/readiness.h"
@@ -48,11 +49,11 @@ bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
 {
     if (!c->o.peers_enabled)
         return true;
-    if (c->leases == NULL)
+    if (peer_side_leases(c->side) == NULL)
         return not_yet(reason, n, "out of memory", NULL);
-    if (!leases_synced(c->leases) && !lacks_rights(c, leases_refused(c->leases)))
-        return not_yet(reason, n, "leases not listed yet", leases_failure(c->leases));
-    if (c->exclusions == NULL || !exclusions_settled(c->exclusions))
+    if (!leases_synced(peer_side_leases(c->side)) && !lacks_rights(c, leases_refused(peer_side_leases(c->side))))
+        return not_yet(reason, n, "leases not listed yet", leases_failure(peer_side_leases(c->side)));
+    if (peer_side_exclusions(c->side) == NULL || !exclusions_settled(peer_side_exclusions(c->side)))
         return not_yet(reason, n, "custom resources and APIServices not listed yet", NULL);
     return true;
 }
@@ -63,7 +64,7 @@ static const struct peer *awaited(const struct cluster *c)
     struct peer *p;
     size_t i = 0;
 
-    while ((p = peers_next(c->peers, &i)) != NULL)
+    while ((p = peer_side_next(c->side, &i)) != NULL)
         if (p->life == PEER_LIVE && (p->server == NULL || !refresh_known(p->server->discovery)) &&
             now - p->known_ms < TIMEOUT_PEER_FIRST_ANSWER_MS)
             return p;
@@ -73,7 +74,7 @@ static const struct peer *awaited(const struct cluster *c)
 /* Nothing more will be known than is. */
 static bool refused(const struct cluster *c)
 {
-    return is_closed(c) || lacks_rights(c, leases_refused(c->leases));
+    return is_closed(c) || lacks_rights(c, leases_refused(peer_side_leases(c->side)));
 }
 
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
@@ -87,7 +88,7 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
         return false;
     /* A server that starts is read before it knows its CRDs, and so may be refused the list of them, too. */
     if (!readiness_asked(local_readiness(c->local)) ||
-        (local_life(c->local) != LOCAL_THERE && !exclusions_synced(c->exclusions)))
+        (local_life(c->local) != LOCAL_THERE && !exclusions_synced(peer_side_exclusions(c->side))))
         return not_yet(reason, n, "the local server is not ready, so custom resources are not known", NULL);
     p = awaited(c);
     if (p != NULL)

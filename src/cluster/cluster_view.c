@@ -12,6 +12,7 @@
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/local.h"
+#include "cluster/peer_side.h"
 #include "cluster/publish.h"
 #include "cluster/records.h"
 #include "cluster/server.h"
@@ -119,7 +120,7 @@ static bool is_missing(const struct cluster *c, const struct peer *p)
 
     if (p->life != PEER_FORGOTTEN || !(p->leased || p->fixed) || strcmp(p->hostname, c->hostname) == 0)
         return false;
-    while (p->hostname[0] != '\0' && (other = peers_next(c->peers, &i)) != NULL)
+    while (p->hostname[0] != '\0' && (other = peer_side_next(c->side, &i)) != NULL)
         if (other->life != PEER_FORGOTTEN && strcmp(other->hostname, p->hostname) == 0)
             return false;
     return true;
@@ -130,7 +131,7 @@ void cluster_each_missing(const struct cluster *c, void (*fn)(void *arg, const c
     const struct peer *p;
     size_t i = 0;
 
-    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+    while ((p = peer_side_next(c->side, &i)) != NULL)
         if (is_missing(c, p))
             fn(arg, p->hostname[0] != '\0' ? p->hostname : p->id);
 }
@@ -140,7 +141,7 @@ void cluster_each_place(const struct cluster *c, void (*fn)(void *arg, const str
     const struct peer *p;
     size_t i = 0;
 
-    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+    while ((p = peer_side_next(c->side, &i)) != NULL)
         if (p->life == PEER_LIVE && p->origin != NULL && p->source != PEER_SOURCES)
             fn(arg, &(struct cluster_place){.server = peer_label(p),
                                             .host = p->address[p->source].host,
@@ -150,12 +151,14 @@ void cluster_each_place(const struct cluster *c, void (*fn)(void *arg, const str
 
 bool cluster_leases_listed(const struct cluster *c)
 {
-    return c->leases != NULL && leases_synced(c->leases);
+    return peer_side_leases(c->side) != NULL && leases_synced(peer_side_leases(c->side));
 }
 
 const char *cluster_leases_never(const struct cluster *c)
 {
-    return !c->o.peers_enabled || c->leases == NULL || leases_synced(c->leases) ? NULL : leases_failure(c->leases);
+    return !c->o.peers_enabled || peer_side_leases(c->side) == NULL || leases_synced(peer_side_leases(c->side))
+               ? NULL
+               : leases_failure(peer_side_leases(c->side));
 }
 
 static void take_peer(const struct cluster *c, const struct peer *p, struct cluster_server *s)
@@ -168,8 +171,8 @@ static void take_peer(const struct cluster *c, const struct peer *p, struct clus
         .leased = p->leased,
         .fixed = p->fixed,
         .left = p->left,
-        .forgotten_in_ms = p->left ? peers_forgotten_in_ms(c->peers, p) : 0,
-        .leads_to = cluster_leads_to(c, p),
+        .forgotten_in_ms = p->left ? peers_forgotten_in_ms(peer_side_peers(c->side), p) : 0,
+        .leads_to = peer_side_leads_to(c->side, p),
         .missing = is_missing(c, p),
         .drained = p->drained,
         .source = peer_source_name(p->source),
@@ -224,17 +227,18 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
         .skewed_ms = cluster_skewed_ms(c),
         .uneven_ms = cluster_uneven_ms(c),
         .uneven = *comparer_result(c->comparer),
-        .never_from_peers = c->exclusions == NULL ? 0 : exclusions_count(c->exclusions),
+        .never_from_peers = peer_side_exclusions(c->side) == NULL ? 0 : exclusions_count(peer_side_exclusions(c->side)),
         .custom_stale = c->doubtful,
-        .servers = mem_array(1 + (c->peers == NULL ? 0 : peers_count(c->peers)), sizeof(out->servers[0])),
+        .servers = mem_array(1 + (peer_side_peers(c->side) == NULL ? 0 : peers_count(peer_side_peers(c->side))),
+                             sizeof(out->servers[0])),
     };
     if (out->servers == NULL)
         return false;
     take_local(c, &out->servers[out->n++]);
-    while (c->peers != NULL && (p = peers_next(c->peers, &i)) != NULL)
+    while ((p = peer_side_next(c->side, &i)) != NULL)
         take_peer(c, p, &out->servers[out->n++]);
-    if (c->leases != NULL && leases_failure(c->leases) != NULL) {
-        out->leases_failure = leases_failure(c->leases);
+    if (peer_side_leases(c->side) != NULL && leases_failure(peer_side_leases(c->side)) != NULL) {
+        out->leases_failure = leases_failure(peer_side_leases(c->side));
         out->leases_failure_ms = loop_now_ms(c->loop) - c->leases_changed_ms;
         out->leases_never = cluster_leases_never(c) != NULL;
     }
@@ -253,13 +257,14 @@ void cluster_describe(struct cluster *c, struct buf *out)
 {
     buf_append_str(out, "{\"etcd\":");
     records_describe(c->records, out);
-    if (c->leases != NULL) {
-        buf_printf(out, ",\"ownLeaseSeen\":%s,\"leases\":", leases_own_seen(c->leases) ? "true" : "false");
-        leases_describe(c->leases, out);
+    if (peer_side_leases(c->side) != NULL) {
+        buf_printf(out,
+                   ",\"ownLeaseSeen\":%s,\"leases\":", leases_own_seen(peer_side_leases(c->side)) ? "true" : "false");
+        leases_describe(peer_side_leases(c->side), out);
     }
-    if (c->exclusions != NULL) {
+    if (peer_side_exclusions(c->side) != NULL) {
         buf_append_str(out, ",\"exclusions\":");
-        exclusions_describe(c->exclusions, out);
+        exclusions_describe(peer_side_exclusions(c->side), out);
     }
     buf_append_char(out, '}');
 }

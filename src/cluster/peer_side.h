@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The other servers: who there is (peers.h) by the Leases (leases.h), what each of them serves and whether it answers
+ * (server.h), and what is never taken from them (exclusions.h). While peers are off there is none of it, and
+ * peer_side_peers(), peer_side_leases() and peer_side_exclusions() are NULL; the latter two also when out of memory,
+ * which is tried again.
+ */
+#ifndef MVPROXY_CLUSTER_PEER_SIDE_H
+#define MVPROXY_CLUSTER_PEER_SIDE_H
+
+#include "base/err.h"
+#include "cluster/cluster_opts.h"
+#include "cluster/peers.h"
+
+struct local;
+struct peer_side;
+
+struct peer_side_handler {
+    void (*changed)(void *arg);                          /* what is known of them: a snapshot may be another one */
+    void (*added)(void *arg, const char *id);            /* a peer is new in the table */
+    void (*watch)(void *arg, const char *why);           /* leases_handler.on_health */
+    void (*own_lease)(void *arg, const struct lease *l); /* leases_handler.on_own */
+};
+
+struct peer_side_opts {
+    struct loop *loop;
+    struct back *back;
+    struct api *api;
+    struct local *local;
+    const struct cluster_opts *now; /* those in force; texts and arrays are not read. As all here it outlives it */
+    const char *own_id, *hostname, *advertise; /* of the local server; advertise: "IP:port" for peers, "" for none */
+    struct cluster_metrics *metrics;
+    const struct peer_side_handler *handler;
+    void *arg;
+};
+
+/* Ends the process when out of memory. Nothing is there before peer_side_start(). */
+struct peer_side *peer_side_new(const struct peer_side_opts *o);
+void peer_side_free(struct peer_side *s); /* NULL is fine */
+
+/* What new options need that may fail. */
+struct peer_side_change {
+    struct peers *peers; /* NULL: there is a table, or none is needed */
+    struct peers_static *fixed;
+};
+/* False when out of memory. To be given to peer_side_start() if peers are enabled, else to peer_side_drop(). */
+MEM_CHECK bool peer_side_prepare(struct peer_side *s, const struct cluster_opts *o, struct peer_side_change *change);
+void peer_side_drop(struct peer_side_change *change);
+/* Takes over `change`; what is there and has the same options goes on undisturbed. `moved`: the local server is another
+ * one. */
+void peer_side_start(struct peer_side *s, const struct cluster_opts *o, const struct peer_side_change *change,
+                     bool moved);
+void peer_side_stop(struct peer_side *s);
+void peer_side_retry(struct peer_side *s); /* the local server is back */
+
+struct peers *peer_side_peers(const struct peer_side *s);
+/* peers_next() and peers_find(); none if there is no table. */
+struct peer *peer_side_next(const struct peer_side *s, size_t *i);
+struct peer *peer_side_find(const struct peer_side *s, struct slice id);
+struct leases *peer_side_leases(const struct peer_side *s);
+struct exclusions *peer_side_exclusions(const struct peer_side *s);
+struct server *peer_side_server(const struct peer_side *s, const char *id); /* NULL: there is none */
+/* peer_named(). */
+struct peer *peer_side_named(struct peer_side *s, const char *name, bool drained, struct err *err);
+/* As `leads_to` of cluster_server (cluster_view.h). */
+const char *peer_side_leads_to(const struct peer_side *s, const struct peer *p);
+/* Number of servers that are probed, the local one included. */
+size_t peer_side_servers(const struct peer_side *s);
+/* Whether it would be seen that the local server goes. Who may not watch never sees it. */
+bool peer_side_watches(const struct peer_side *s);
+/* Polls the live ones that answered last time. Returns how many peers there are. */
+size_t peer_side_poll(struct peer_side *s);
+
+#endif
