@@ -9,8 +9,6 @@
 #include "base/contract.h"
 #include "base/log.h"
 #include "cluster/api.h"
-#include "cluster/cluster_collect.h"
-#include "cluster/cluster_gauges.h"
 #include "cluster/cluster_internal.h"
 #include "cluster/comparer.h"
 #include "cluster/front_trust.h"
@@ -19,24 +17,25 @@
 #include "cluster/peer_side.h"
 #include "cluster/publish.h"
 #include "cluster/records.h"
+#include "cluster/survey.h"
 
 /* ---- options ---- */
 
 /* Keeps what is needed later; texts and arrays have only been borrowed. */
 static void take_options(struct cluster *c, const struct cluster_opts *o)
 {
-    struct origin *old = c->o.local;
+    struct origin *old = c->e.o.local;
 
-    c->o = *o;
-    c->o.local = origin_ref(o->local);
+    c->e.o = *o;
+    c->e.o.local = origin_ref(o->local);
     origin_unref(old);
-    c->o.hostname = c->o.user = c->o.advertise = NULL;
-    c->o.groups = NULL;
-    c->o.static_peers = NULL;
-    c->o.etcd_servers = NULL;
-    c->o.etcd_prefix = NULL;
-    c->o.n_static_peers = 0;
-    (void)snprintf(c->advertise, sizeof(c->advertise), "%s", o->advertise == NULL ? "" : o->advertise);
+    c->e.o.hostname = c->e.o.user = c->e.o.advertise = NULL;
+    c->e.o.groups = NULL;
+    c->e.o.static_peers = NULL;
+    c->e.o.etcd_servers = NULL;
+    c->e.o.etcd_prefix = NULL;
+    c->e.o.n_static_peers = 0;
+    (void)snprintf(c->e.advertise, sizeof(c->e.advertise), "%s", o->advertise == NULL ? "" : o->advertise);
 }
 
 static struct api_identity identity(const struct cluster_opts *o)
@@ -46,29 +45,29 @@ static struct api_identity identity(const struct cluster_opts *o)
 
 static void set_hostname(struct cluster *c, const char *hostname)
 {
-    mem_free(c->hostname);
-    c->hostname = must_strdup(hostname);
-    if (!server_id_from_hostname(slice_str(hostname), c->own_id)) {
+    mem_free(c->e.hostname);
+    c->e.hostname = must_strdup(hostname);
+    if (!server_id_from_hostname(slice_str(hostname), c->e.own_id)) {
         log_error("The host name makes no server ID", LT("hostname", hostname));
-        c->own_id[0] = '\0';
+        c->e.own_id[0] = '\0';
     }
-    log_info("Own server ID", LT("id", c->own_id), LT("hostname", hostname));
+    log_info("Own server ID", LT("id", c->e.own_id), LT("hostname", hostname));
 }
 
 /* ---- snapshots ---- */
 
-static void on_changed(void *arg)
+static bool collect(void *arg, struct served_input *in)
 {
     struct cluster *c = arg;
 
-    publish_request(c->publish);
+    return survey_take(c->survey, in);
 }
 
 static void on_published(void *arg)
 {
     struct cluster *c = arg;
 
-    comparer_take(c->comparer, publish_current(c->publish));
+    comparer_take(c->comparer, publish_current(c->e.publish));
     waiters_published(&c->waiters);
 }
 
@@ -81,35 +80,30 @@ static void on_documents(void *arg)
 
 /* ---- the local server ---- */
 
-static void on_local_polled(void *arg, bool ok)
+static void on_local_polled(void *arg, bool ok, bool restarted)
 {
     struct cluster *c = arg;
     char tag[LEASE_TAG_BYTES];
 
+    if (restarted)
+        identity_restarted(c->identity);
     if (ok) {
-        if (c->o.peers_enabled)
-            schemas_poll(local_server(c->local)->schemas, c->o.local);
+        if (c->e.o.peers_enabled)
+            schemas_poll(local_server(c->local)->schemas, c->e.o.local);
         records_local_answers(c->records);
         refresh_tag(local_discovery(c->local), tag);
         identity_serves(c->identity, slice_str(tag));
     } else if (refresh_refused(local_discovery(c->local)) != 0) {
         front_trust_doubt(c->front_trust);
     }
-    waiters_polled(&c->waiters, publish_pending(c->publish));
-}
-
-static void on_local_restarted(void *arg)
-{
-    const struct cluster *c = arg;
-
-    identity_restarted(c->identity);
+    waiters_polled(&c->waiters, publish_pending(c->e.publish));
 }
 
 static void on_local_readiness(void *arg, bool ready)
 {
     struct cluster *c = arg;
 
-    cluster_note_leases(c);
+    survey_note_leases(c->survey);
     if (ready)
         peer_side_retry(c->side);
 }
@@ -119,11 +113,6 @@ static bool is_local_watched(void *arg)
     const struct cluster *c = arg;
 
     return peer_side_watches(c->side);
-}
-
-static bool peers_answer(void *arg)
-{
-    return cluster_peers_answer(arg);
 }
 
 static size_t poll_peers(void *arg)
@@ -140,28 +129,11 @@ static size_t servers(void *arg)
     return peer_side_servers(c->side);
 }
 
-static const struct local_handler local_handler = {.changed = on_changed,
-                                                   .polled = on_local_polled,
-                                                   .restarted = on_local_restarted,
+static const struct local_handler local_handler = {.polled = on_local_polled,
                                                    .readiness = on_local_readiness,
                                                    .watched = is_local_watched,
-                                                   .peers_answer = peers_answer,
                                                    .poll_peers = poll_peers,
                                                    .servers = servers};
-
-static void make_local(struct cluster *c)
-{
-    c->local = local_new(&(struct local_opts){
-        .loop = c->loop,
-        .api = c->api,
-        .hostname = c->hostname,
-        .interval_ms = c->o.refresh_interval_ms,
-        .metrics = &c->metrics,
-        .changes = c->o.changes,
-        .handler = &local_handler,
-        .arg = c,
-    });
-}
 
 /* ---- the peers ---- */
 
@@ -180,8 +152,8 @@ static void on_watch(void *arg, const char *why)
         metric_inc(c->metrics.sync_errors_lease_list);
     else
         identity_recheck(c->identity);
-    cluster_note_leases(c);
-    publish_request(c->publish);
+    survey_note_leases(c->survey);
+    publish_request(c->e.publish);
     local_watch_changed(c->local);
 }
 
@@ -193,24 +165,7 @@ static void on_own_lease(void *arg, const struct lease *l)
 }
 
 static const struct peer_side_handler peer_side_handler = {
-    .changed = on_changed, .added = on_peer_added, .watch = on_watch, .own_lease = on_own_lease};
-
-static void make_peer_side(struct cluster *c)
-{
-    c->side = peer_side_new(&(struct peer_side_opts){
-        .loop = c->loop,
-        .back = c->back,
-        .api = c->api,
-        .local = c->local,
-        .now = &c->o,
-        .own_id = c->own_id,
-        .hostname = c->hostname,
-        .advertise = c->advertise,
-        .metrics = &c->metrics,
-        .handler = &peer_side_handler,
-        .arg = c,
-    });
-}
+    .added = on_peer_added, .watch = on_watch, .own_lease = on_own_lease};
 
 /* ---- the own Lease ---- */
 
@@ -222,7 +177,7 @@ static bool collects(void *arg)
     size_t i = 0;
 
     while ((p = peer_side_next(c->side, &i)) != NULL)
-        if (p->leased && p->life == PEER_LIVE && strcmp(p->id, c->own_id) < 0)
+        if (p->leased && p->life == PEER_LIVE && strcmp(p->id, c->e.own_id) < 0)
             return false;
     return peer_side_peers(c->side) != NULL;
 }
@@ -237,18 +192,18 @@ static bool renewed(void *arg, struct slice id)
 
 static enum identity_mode identity_mode(const struct cluster *c)
 {
-    return c->own_id[0] == '\0' ? IDENTITY_OFF : c->o.identity;
+    return c->e.own_id[0] == '\0' ? IDENTITY_OFF : c->e.o.identity;
 }
 
 static void make_identity(struct cluster *c)
 {
     const struct identity_opts o = {
-        .api = c->api,
-        .id = c->own_id,
-        .hostname = c->hostname,
+        .api = c->e.api,
+        .id = c->e.own_id,
+        .hostname = c->e.hostname,
         .mode = identity_mode(c),
-        .advertise = c->advertise,
-        .annotate = c->o.annotate,
+        .advertise = c->e.advertise,
+        .annotate = c->e.o.annotate,
         .metrics = &c->metrics,
         .collects = collects,
         .renewed = renewed,
@@ -286,11 +241,11 @@ static bool is_annotated(void *arg, struct slice id)
 static void make_records(struct cluster *c)
 {
     const struct records_opts o = {
-        .loop = c->loop,
-        .back = c->back,
+        .loop = c->e.loop,
+        .back = c->e.back,
         .metrics = &c->metrics,
-        .changes = c->o.changes,
-        .own_id = c->own_id,
+        .changes = c->e.o.changes,
+        .own_id = c->e.own_id,
         .on_address = on_record_address,
         .may_publish = answers,
         .has_other = is_annotated,
@@ -316,7 +271,7 @@ static void configure_records(struct cluster *c, const struct cluster_opts *o)
 
 static void watch_readiness(struct cluster *c)
 {
-    readiness_set_origin(local_readiness(c->local), cluster_fails_over(c) ? c->o.local : NULL);
+    readiness_set_origin(local_readiness(c->local), cluster_fails_over(c) ? c->e.o.local : NULL);
 }
 
 static void configure_front(struct cluster *c, const struct cluster_opts *o, bool moved)
@@ -352,35 +307,37 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     bool made;
     struct publish_opts p = {.loop = l,
                              .metrics = &c->metrics,
-                             .collect = cluster_collect,
+                             .collect = collect,
                              .on_published = on_published,
                              .on_documents = on_documents,
                              .arg = c};
 
-    c->loop = l;
-    c->back = b;
-    c->started_ms = loop_now_ms(l);
+    c->e.loop = l;
+    c->e.back = b;
+    c->e.metrics = &c->metrics;
     take_options(c, o);
     set_hostname(c, o->hostname);
     cluster_metrics_init(&c->metrics, m);
-    cluster_gauges_follow(c, m);
-    c->api = api_new(l, b, c->o.local, &who);
+    c->e.api = api_new(l, b, c->e.o.local, &who);
     make_identity(c);
     make_records(c);
-    c->front_trust = front_trust_new(&(struct front_trust_opts){.api = c->api,
+    c->front_trust = front_trust_new(&(struct front_trust_opts){.api = c->e.api,
                                                                 .differs = c->metrics.front_differs,
                                                                 .refused = c->metrics.front_refused,
                                                                 .changes = o->changes});
     waiters_init(&c->waiters, l);
     waiters_init(&c->protobuf_waiters, l);
-    p.work = api_work(c->api);
-    c->comparer = comparer_new(l, api_work(c->api));
-    c->publish = publish_new(&p);
-    c->patience = loop_timer_new(l, on_changed, c);
-    make_local(c);
-    make_peer_side(c);
-    must_hold(c->comparer != NULL && c->patience != NULL);
-    server_set_origin(local_server(c->local), c->o.local, c->o.pulse);
+    p.work = api_work(c->e.api);
+    c->comparer = comparer_new(l, api_work(c->e.api));
+    c->e.publish = publish_new(&p);
+    must_hold(c->comparer != NULL);
+    c->local = local_new(&c->e, &local_handler, c);
+    c->side = peer_side_new(&c->e, c->local, &peer_side_handler, c);
+    c->survey = survey_new(&c->e, c->local, c->side);
+    c->gauges = (struct cluster_gauges){
+        .env = &c->e, .local = c->local, .side = c->side, .comparer = c->comparer, .started_ms = loop_now_ms(l)};
+    cluster_gauges_follow(&c->gauges, m);
+    server_set_origin(local_server(c->local), c->e.o.local, c->e.o.pulse);
     watch_readiness(c);
     made = peer_side_prepare(c->side, o, &peers);
     must_hold(made);
@@ -388,7 +345,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
         start_peers(c, o, &peers, false);
     configure_records(c, o);
     configure_front(c, o, true);
-    publish_request(c->publish);
+    publish_request(c->e.publish);
     return c;
 }
 
@@ -402,14 +359,14 @@ void cluster_free(struct cluster *c)
     records_free(c->records);
     waiters_clear(&c->waiters);
     waiters_clear(&c->protobuf_waiters);
+    survey_free(c->survey);
     peer_side_free(c->side);
     local_free(c->local);
-    publish_free(c->publish);
+    publish_free(c->e.publish);
     comparer_free(c->comparer);
-    loop_timer_free(c->patience);
-    api_free(c->api);
-    origin_unref(c->o.local);
-    mem_free(c->hostname);
+    api_free(c->e.api);
+    origin_unref(c->e.o.local);
+    mem_free(c->e.hostname);
     mem_free(c);
 }
 
@@ -417,25 +374,25 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
 {
     struct api_identity who = identity(o);
     struct peer_side_change peers;
-    bool moved = o->local != c->o.local;
-    bool was_enabled = c->o.peers_enabled;
+    bool moved = o->local != c->e.o.local;
+    bool was_enabled = c->e.o.peers_enabled;
 
-    if (!peer_side_prepare(c->side, o, &peers) || !api_set_identity(c->api, &who)) {
+    if (!peer_side_prepare(c->side, o, &peers) || !api_set_identity(c->e.api, &who)) {
         peer_side_drop(&peers);
         return false;
     }
     take_options(c, o);
     if (was_enabled && !o->peers_enabled)
         stop_peers(c);
-    identity_update(c->identity, identity_mode(c), c->advertise, c->o.annotate);
+    identity_update(c->identity, identity_mode(c), c->e.advertise, c->e.o.annotate);
     if (was_enabled != o->peers_enabled)
         log_info(o->peers_enabled ? "Peer proxying enabled" : "Peer proxying disabled");
     /* A restart of the local server is seen by the watches, and there were none. */
     if (!was_enabled && o->peers_enabled)
         refresh_trigger(local_discovery(c->local), REFRESH_EVENT);
     if (moved) {
-        server_set_origin(local_server(c->local), c->o.local, c->o.pulse);
-        api_set_local(c->api, c->o.local);
+        server_set_origin(local_server(c->local), c->e.o.local, c->e.o.pulse);
+        api_set_local(c->e.api, c->e.o.local);
         identity_recheck(c->identity);
     }
     watch_readiness(c);
@@ -444,7 +401,7 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
         start_peers(c, o, &peers, moved && was_enabled);
     configure_records(c, o);
     configure_front(c, o, moved);
-    publish_request_now(c->publish);
+    publish_request_now(c->e.publish);
     return true;
 }
 
@@ -468,7 +425,7 @@ void cluster_stop(struct cluster *c, void (*done)(void *arg), void *arg)
 
 struct served *cluster_served(struct cluster *c)
 {
-    return publish_current(c->publish);
+    return publish_current(c->e.publish);
 }
 
 /* ---- surprises ---- */
@@ -482,7 +439,7 @@ struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *
 
 struct cluster_waiter *cluster_want_protobuf(struct cluster *c, void (*done)(void *arg), void *arg)
 {
-    if (!publish_want_protobuf(c->publish))
+    if (!publish_want_protobuf(c->e.publish))
         return NULL;
     return waiters_add(&c->protobuf_waiters, done, arg);
 }
@@ -535,7 +492,7 @@ void cluster_disbelieved(struct cluster *c, const char *server, const struct gvr
     char text[CHANGE_TEXT_BYTES];
 
     name_denial(gvr, text);
-    changes_add(c->o.changes, CHANGE_DISBELIEVED, server, "%s", text);
+    changes_add(c->e.o.changes, CHANGE_DISBELIEVED, server, "%s", text);
 }
 
 bool cluster_disbelieved_lately(const struct cluster *c, const char *server, const struct gvr *gvr, uint64_t *ago_ms)
@@ -545,7 +502,7 @@ bool cluster_disbelieved_lately(const struct cluster *c, const char *server, con
     char text[CHANGE_TEXT_BYTES];
 
     name_denial(gvr, text);
-    for (size_t i = 0; (one = changes_at(c->o.changes, true, i)) != NULL; i++) {
+    for (size_t i = 0; (one = changes_at(c->e.o.changes, true, i)) != NULL; i++) {
         if (now - one->wall_us > DISBELIEVED_LATELY_US)
             break;
         if (strcmp(one->subject, server) != 0 || strcmp(one->text, text) != 0)
@@ -574,20 +531,12 @@ void cluster_server_answered(struct cluster *c, const char *peer_id, uint64_t se
 
 bool cluster_fails_over(const struct cluster *c)
 {
-    return c->o.local_failover && c->o.peers_enabled;
+    return c->e.o.local_failover && c->e.o.peers_enabled;
 }
 
 bool cluster_peers_answer(const struct cluster *c)
 {
-    const struct served *s = publish_current(c->publish);
-
-    for (size_t i = 0; cluster_fails_over(c) && i < served_n_peers(s); i++) {
-        const struct served_peer *p = served_peer_at(s, i);
-
-        if (p->life == SERVED_LIVE && p->discovery_known && p->origin != NULL && origin_healthy(p->origin))
-            return true;
-    }
-    return false;
+    return local_peers_answer(c->local);
 }
 
 enum readiness_state cluster_local_state(const struct cluster *c)
@@ -619,7 +568,7 @@ void cluster_local_failed(struct cluster *c, bool unreachable)
     else
         readiness_invalidate(local_readiness(c->local));
     pulse_doubt(local_server(c->local)->pulse);
-    if (origin_loops(c->o.local))
+    if (origin_loops(c->e.o.local))
         refresh_trigger(local_discovery(c->local), REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
 }
 
@@ -636,7 +585,7 @@ void cluster_refresh(struct cluster *c)
 
 bool cluster_is_own_name(const struct cluster *c, const char *name)
 {
-    return strcmp(name, c->hostname) == 0 || strcmp(name, c->own_id) == 0;
+    return strcmp(name, c->e.hostname) == 0 || strcmp(name, c->e.own_id) == 0;
 }
 
 const char *cluster_nearest_peer(const struct cluster *c, const char *name)
@@ -654,7 +603,7 @@ const char *cluster_refresh_server(struct cluster *c, const char *name, struct e
 
     if (cluster_is_own_name(c, name)) {
         refresh_trigger(local_discovery(c->local), REFRESH_OPERATOR);
-        return c->own_id;
+        return c->e.own_id;
     }
     p = peer_side_named(c->side, name, false, err);
     if (p != NULL && p->server != NULL)

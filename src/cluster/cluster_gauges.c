@@ -2,7 +2,7 @@
 #include "cluster/cluster_gauges.h"
 
 #include "back/back.h"
-#include "cluster/cluster_internal.h"
+#include "cluster/cluster_env.h"
 #include "cluster/comparer.h"
 #include "cluster/leases.h"
 #include "cluster/local.h"
@@ -22,19 +22,19 @@ static void set_youngest(struct metric *m, double age)
 }
 
 /* One that never answered is as old as what is known of it. */
-static void set_age(const struct cluster *c, const char *server, const struct server *s, uint64_t known_ms)
+static void set_age(const struct cluster_gauges *g, const char *server, const struct server *s, uint64_t known_ms)
 {
     struct slice label = slice_str(server);
     uint64_t age = s == NULL ? UINT64_MAX : refresh_age_ms(s->discovery);
 
     if (age == UINT64_MAX)
-        age = loop_now_ms(c->loop) - known_ms;
-    set_youngest(metric_child(c->metrics.age, &label), (double)age / 1000);
+        age = loop_now_ms(g->env->loop) - known_ms;
+    set_youngest(metric_child(g->env->metrics->age, &label), (double)age / 1000);
 }
 
 /* Whether it answers is not said before it was asked. Of two of one name it is enough if one does. Who answers at its
  * address may be another server (`elsewhere`): nothing is known of this one then, and nobody can be sent to it. */
-static void set_pulse(const struct cluster *c, const char *server, const struct server *s, bool elsewhere)
+static void set_pulse(const struct cluster_gauges *g, const char *server, const struct server *s, bool elsewhere)
 {
     struct slice label = slice_str(server);
     struct metric *up;
@@ -43,76 +43,77 @@ static void set_pulse(const struct cluster *c, const char *server, const struct 
     pulse_look(s == NULL ? NULL : s->pulse, &v);
     if (v.state == PULSE_UNKNOWN)
         return;
-    up = metric_child(c->metrics.up, &label);
+    up = metric_child(g->env->metrics->up, &label);
     if (v.state == PULSE_ANSWERS && !elsewhere)
         metric_set(up, 1);
 }
 
-static void show_server(const struct cluster *c, const char *server, const char *id, const struct server *s,
+static void show_server(const struct cluster_gauges *g, const char *server, const char *id, const struct server *s,
                         const struct origin *o)
 {
     const char *address = o == NULL ? NULL : origin_address(o);
     struct pulse_view v;
 
     pulse_look(s == NULL ? NULL : s->pulse, &v);
-    metric_set(metric_child(c->metrics.info, (struct slice[]){slice_str(server), slice_str(id),
-                                                              slice_str(v.says->binary), slice_str(address)}),
+    metric_set(metric_child(g->env->metrics->info, (struct slice[]){slice_str(server), slice_str(id),
+                                                                    slice_str(v.says->binary), slice_str(address)}),
                1);
 }
 
-static void show_servers(const struct cluster *c)
+static void show_servers(const struct cluster_gauges *g)
 {
     struct peer *p;
-    const char *own = c->hostname[0] != '\0' ? c->hostname : "local";
+    const char *own = g->env->hostname[0] != '\0' ? g->env->hostname : "local";
     size_t i = 0, drained = 0;
 
-    metric_family_clear(c->metrics.age);
-    metric_family_clear(c->metrics.info);
-    metric_family_clear(c->metrics.up);
-    set_age(c, own, local_server(c->local), c->started_ms);
-    set_pulse(c, own, local_server(c->local), false);
-    show_server(c, own, c->own_id, local_server(c->local), c->o.local);
-    while ((p = peer_side_next(c->side, &i)) != NULL) {
+    metric_family_clear(g->env->metrics->age);
+    metric_family_clear(g->env->metrics->info);
+    metric_family_clear(g->env->metrics->up);
+    set_age(g, own, local_server(g->local), g->started_ms);
+    set_pulse(g, own, local_server(g->local), false);
+    show_server(g, own, g->env->own_id, local_server(g->local), g->env->o.local);
+    while ((p = peer_side_next(g->side, &i)) != NULL) {
         /* Whose Lease was deleted has gone in good order: how old its document is worries nobody, and without that no
          * alert fires. That it does not answer is so until it is forgotten. */
         if (!p->left)
-            set_age(c, peer_label(p), p->server, p->known_ms);
-        set_pulse(c, peer_label(p), p->server, peer_side_leads_to(c->side, p) != NULL);
-        show_server(c, peer_label(p), p->id, p->server, p->origin);
+            set_age(g, peer_label(p), p->server, p->known_ms);
+        set_pulse(g, peer_label(p), p->server, peer_side_leads_to(g->side, p) != NULL);
+        show_server(g, peer_label(p), p->id, p->server, p->origin);
         drained += p->drained;
     }
-    metric_set(c->metrics.peers_drained, (double)drained);
-    metric_set(c->metrics.peers_ignored,
-               peer_side_peers(c->side) == NULL ? 0 : (double)peers_ignored(peer_side_peers(c->side)));
+    metric_set(g->env->metrics->peers_drained, (double)drained);
+    metric_set(g->env->metrics->peers_ignored,
+               peer_side_peers(g->side) == NULL ? 0 : (double)peers_ignored(peer_side_peers(g->side)));
 }
 
-static void show_peers(const struct cluster *c)
+static void show_peers(const struct cluster_gauges *g)
 {
     const struct {
         struct metric *metric;
         enum peer_life life;
-    } lives[] = {{c->metrics.peers_live, PEER_LIVE},
-                 {c->metrics.peers_lapsed, PEER_LAPSED},
-                 {c->metrics.peers_forgotten, PEER_FORGOTTEN}};
+    } lives[] = {{g->env->metrics->peers_live, PEER_LIVE},
+                 {g->env->metrics->peers_lapsed, PEER_LAPSED},
+                 {g->env->metrics->peers_forgotten, PEER_FORGOTTEN}};
 
     for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++)
-        metric_set(lives[i].metric, peer_side_peers(c->side) == NULL
+        metric_set(lives[i].metric, peer_side_peers(g->side) == NULL
                                         ? 0
-                                        : (double)peers_count_life(peer_side_peers(c->side), lives[i].life));
+                                        : (double)peers_count_life(peer_side_peers(g->side), lives[i].life));
 }
 
 /* One list that was read is not enough: who comes after it, and who goes, is not seen. */
-static bool follows_leases(const struct cluster *c)
+static bool follows_leases(const struct cluster_gauges *g)
 {
-    return peer_side_leases(c->side) != NULL && leases_synced(peer_side_leases(c->side)) &&
-           leases_failure(peer_side_leases(c->side)) == NULL;
+    return peer_side_leases(g->side) != NULL && leases_synced(peer_side_leases(g->side)) &&
+           leases_failure(peer_side_leases(g->side)) == NULL;
 }
 
-static void show_configured(const struct cluster *c)
+static void show_configured(const struct cluster_gauges *g)
 {
-    const struct cluster_metrics *m = &c->metrics;
-    bool peers = c->o.peers_enabled, etcd = peers && c->o.n_etcd_servers > 0;
-    enum identity_mode identity = peers ? (c->own_id[0] == '\0' ? IDENTITY_OFF : c->o.identity) : IDENTITY_OFF;
+    const struct cluster_metrics *m = g->env->metrics;
+    bool peers = g->env->o.peers_enabled, etcd = peers && g->env->o.n_etcd_servers > 0;
+    enum identity_mode identity =
+        peers ? (g->env->own_id[0] == '\0' ? IDENTITY_OFF : g->env->o.identity) : IDENTITY_OFF;
 
     metric_show(m->peers_live, peers);
     metric_show(m->peers_drained, peers);
@@ -121,9 +122,9 @@ static void show_configured(const struct cluster *c)
     metric_show(m->skewed, peers);
     metric_show(m->uneven, peers);
     metric_show(m->excluded, peers);
-    metric_show(m->failing_over, peers && c->o.local_failover);
+    metric_show(m->failing_over, peers && g->env->o.local_failover);
     metric_show(m->front_differs, peers);
-    metric_show(m->front_refused, c->o.front_until_s > 0);
+    metric_show(m->front_refused, g->env->o.front_until_s > 0);
     metric_show(m->identity_publishing, identity == IDENTITY_AUTO || identity == IDENTITY_PUBLISH);
     metric_show(m->identity_collected, identity != IDENTITY_OFF);
     metric_show(m->etcd_working, etcd);
@@ -134,18 +135,18 @@ static void show_configured(const struct cluster *c)
 
 static void on_collect(void *arg)
 {
-    struct cluster *c = arg;
+    struct cluster_gauges *g = arg;
 
-    metric_set(c->metrics.skewed, (double)comparer_result(c->comparer)->n_skewed);
-    metric_set(c->metrics.uneven, (double)comparer_result(c->comparer)->uneven);
-    metric_set(c->metrics.leases_watching, follows_leases(c) ? 1 : 0);
-    show_peers(c);
-    show_servers(c);
-    show_configured(c);
+    metric_set(g->env->metrics->skewed, (double)comparer_result(g->comparer)->n_skewed);
+    metric_set(g->env->metrics->uneven, (double)comparer_result(g->comparer)->uneven);
+    metric_set(g->env->metrics->leases_watching, follows_leases(g) ? 1 : 0);
+    show_peers(g);
+    show_servers(g);
+    show_configured(g);
 }
 
-void cluster_gauges_follow(struct cluster *c, struct metrics *m)
+void cluster_gauges_follow(struct cluster_gauges *g, struct metrics *m)
 {
-    show_configured(c);
-    metrics_on_collect(m, on_collect, c);
+    show_configured(g);
+    metrics_on_collect(m, on_collect, g);
 }

@@ -6,10 +6,24 @@
 #ifndef MVPROXY_CLUSTER_CLUSTER_GAUGES_H
 #define MVPROXY_CLUSTER_CLUSTER_GAUGES_H
 
-struct cluster;
-struct metrics;
+#include <stdint.h>
 
-/* Updates them before every exposition from now on. To be called once per cluster and registry. */
-void cluster_gauges_follow(struct cluster *c, struct metrics *m);
+struct cluster_env;
+struct comparer;
+struct local;
+struct metrics;
+struct peer_side;
+
+/* What they are computed from. */
+struct cluster_gauges {
+    const struct cluster_env *env;
+    const struct local *local;
+    const struct peer_side *side;
+    const struct comparer *comparer;
+    uint64_t started_ms; /* by the loop's clock: since when anything may be known of the local server */
+};
+
+/* Updates them before every exposition from now on. To be called once per registry. */
+void cluster_gauges_follow(struct cluster_gauges *g, struct metrics *m);
 
 #endif

@@ -47,7 +47,7 @@ bool cluster_local_synced(struct cluster *c, char *reason, size_t n)
 
 bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
 {
-    if (!c->o.peers_enabled)
+    if (!c->e.o.peers_enabled)
         return true;
     if (peer_side_leases(c->side) == NULL)
         return not_yet(reason, n, "out of memory", NULL);
@@ -60,7 +60,7 @@ bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
 
 static const struct peer *awaited(const struct cluster *c)
 {
-    uint64_t now = loop_now_ms(c->loop);
+    uint64_t now = loop_now_ms(c->e.loop);
     struct peer *p;
     size_t i = 0;
 
@@ -82,7 +82,7 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
     const struct peer *p;
 
     /* Once is enough: a peer that joins later must not take this instance out of service. */
-    if (!c->o.peers_enabled || c->peers_seen)
+    if (!c->e.o.peers_enabled || c->peers_seen)
         return true;
     if (!cluster_leases_synced(c, reason, n))
         return false;
@@ -94,9 +94,9 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
     if (p != NULL)
         return not_yet(reason, n, "a peer has not answered yet", p->hostname[0] != '\0' ? p->hostname : p->id);
     /* What the last one answered must have reached the snapshot. */
-    if (!publish_settled(c->publish) || (!served_synced(publish_current(c->publish)) && !refused(c)))
+    if (!publish_settled(c->e.publish) || (!served_synced(publish_current(c->e.publish)) && !refused(c)))
         return not_yet(reason, n, "discovery is being merged", NULL);
-    if (served_schemas_pending(publish_current(c->publish)))
+    if (served_schemas_pending(publish_current(c->e.publish)))
         return not_yet(reason, n, "the schemas of a peer are being read", NULL);
     c->peers_seen = true;
     return true;
@@ -144,7 +144,7 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
     struct pulse_view pulse;
 
     pulse_look(local_server(c->local)->pulse, &pulse);
-    if (origin_loops(c->o.local))
+    if (origin_loops(c->e.o.local))
         return not_yet(reason, n, "requests to the API server come back", "an mvproxy answers at its address");
     /* Of a server that hangs discovery knows ten seconds later, and it may be long until that is read again. One late
      * answer is no outage: the next is missed as well by then. */

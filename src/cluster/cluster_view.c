@@ -16,6 +16,7 @@
 #include "cluster/publish.h"
 #include "cluster/records.h"
 #include "cluster/server.h"
+#include "cluster/survey.h"
 #include "net/loop.h"
 
 static void take_pulse(struct cluster_server *s, const struct server *from)
@@ -96,8 +97,8 @@ static void take_ejection(struct cluster_server *s, const struct origin *o)
 static void take_local(const struct cluster *c, struct cluster_server *s)
 {
     *s = (struct cluster_server){
-        .id = c->own_id,
-        .host = c->hostname[0] != '\0' ? c->hostname : c->own_id,
+        .id = c->e.own_id,
+        .host = c->e.hostname[0] != '\0' ? c->e.hostname : c->e.own_id,
         .life = "local",
         .holder = "",
         .local = true,
@@ -106,10 +107,10 @@ static void take_local(const struct cluster *c, struct cluster_server *s)
         .lease_ms = local_lease_ms(c->local),
         .readiness = readiness_name(readiness_state(local_readiness(c->local))),
     };
-    take_origin(s, c->o.local);
+    take_origin(s, c->e.o.local);
     take_pulse(s, local_server(c->local));
     take_discovery(s, local_server(c->local));
-    take_ejection(s, c->o.local);
+    take_ejection(s, c->e.o.local);
 }
 
 /* Who has another ID since it was upgraded leaves the one before behind. */
@@ -118,7 +119,7 @@ static bool is_missing(const struct cluster *c, const struct peer *p)
     const struct peer *other;
     size_t i = 0;
 
-    if (p->life != PEER_FORGOTTEN || !(p->leased || p->fixed) || strcmp(p->hostname, c->hostname) == 0)
+    if (p->life != PEER_FORGOTTEN || !(p->leased || p->fixed) || strcmp(p->hostname, c->e.hostname) == 0)
         return false;
     while (p->hostname[0] != '\0' && (other = peer_side_next(c->side, &i)) != NULL)
         if (other->life != PEER_FORGOTTEN && strcmp(other->hostname, p->hostname) == 0)
@@ -156,7 +157,7 @@ bool cluster_leases_listed(const struct cluster *c)
 
 const char *cluster_leases_never(const struct cluster *c)
 {
-    return !c->o.peers_enabled || peer_side_leases(c->side) == NULL || leases_synced(peer_side_leases(c->side))
+    return !c->e.o.peers_enabled || peer_side_leases(c->side) == NULL || leases_synced(peer_side_leases(c->side))
                ? NULL
                : leases_failure(peer_side_leases(c->side));
 }
@@ -176,7 +177,7 @@ static void take_peer(const struct cluster *c, const struct peer *p, struct clus
         .missing = is_missing(c, p),
         .drained = p->drained,
         .source = peer_source_name(p->source),
-        .lease_ms = p->leased ? loop_now_ms(c->loop) - p->seen_ms : UINT64_MAX,
+        .lease_ms = p->leased ? loop_now_ms(c->e.loop) - p->seen_ms : UINT64_MAX,
     };
     take_origin(s, p->origin);
     take_pulse(s, p->server);
@@ -211,15 +212,15 @@ static int by_host(const void *a, const void *b)
 
 bool cluster_view_take(struct cluster *c, struct cluster_view *out)
 {
-    const struct served *s = publish_current(c->publish);
+    const struct served *s = publish_current(c->e.publish);
     const struct served_document *d = served_merged(s, SERVED_V2);
     const struct peer *p;
     size_t i = 0;
 
     *out = (struct cluster_view){
-        .own_id = c->own_id,
-        .hostname = c->hostname,
-        .peers_enabled = c->o.peers_enabled,
+        .own_id = c->e.own_id,
+        .hostname = c->e.hostname,
+        .peers_enabled = c->e.o.peers_enabled,
         .synced = served_synced(s),
         .generation = served_generation(s),
         .identity = identity_state_name(c->identity),
@@ -228,7 +229,7 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
         .uneven_ms = cluster_uneven_ms(c),
         .uneven = *comparer_result(c->comparer),
         .never_from_peers = peer_side_exclusions(c->side) == NULL ? 0 : exclusions_count(peer_side_exclusions(c->side)),
-        .custom_stale = c->doubtful,
+        .custom_stale = survey_doubtful(c->survey),
         .servers = mem_array(1 + (peer_side_peers(c->side) == NULL ? 0 : peers_count(peer_side_peers(c->side))),
                              sizeof(out->servers[0])),
     };
@@ -239,7 +240,7 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
         take_peer(c, p, &out->servers[out->n++]);
     if (peer_side_leases(c->side) != NULL && leases_failure(peer_side_leases(c->side)) != NULL) {
         out->leases_failure = leases_failure(peer_side_leases(c->side));
-        out->leases_failure_ms = loop_now_ms(c->loop) - c->leases_changed_ms;
+        out->leases_failure_ms = survey_leases_ms(c->survey);
         out->leases_never = cluster_leases_never(c) != NULL;
     }
     qsort(out->servers + 1, out->n - 1, sizeof(out->servers[0]), by_host);

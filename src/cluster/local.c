@@ -4,13 +4,15 @@
 #include "base/changes.h"
 #include "base/contract.h"
 #include "base/state.h"
-#include "cluster/cluster_metrics.h"
+#include "cluster/publish.h"
 #include "net/loop.h"
 
 enum { PEERS_MS = 1000 };
 
 struct local {
-    struct local_opts o;
+    const struct cluster_env *env;
+    const struct local_handler *handler;
+    void *arg;
     struct server *server;
     struct readiness *readiness;
     enum local_life life;
@@ -37,15 +39,15 @@ static void move(struct local *l, enum local_life to)
     state_move(&lives, &l->life, to);
     if (to != LOCAL_GONE)
         return;
-    l->gone_ms = loop_now_ms(l->o.loop);
+    l->gone_ms = loop_now_ms(l->env->loop);
     loop_timer_set(l->peers, 0);
 }
 
 static void doubt(struct local *l)
 {
-    l->trouble_ms = loop_now_ms(l->o.loop);
+    l->trouble_ms = loop_now_ms(l->env->loop);
     if (l->read)
-        l->o.handler->changed(l->o.arg);
+        publish_request(l->env->publish);
     l->read = false;
 }
 
@@ -60,8 +62,8 @@ static void on_peers(void *arg)
 
     if (l->life == LOCAL_THERE)
         return;
-    n = l->o.handler->poll_peers(l->o.arg);
-    l->o.handler->changed(l->o.arg);
+    n = l->handler->poll_peers(l->arg);
+    publish_request(l->env->publish);
     loop_timer_set(l->peers, PEERS_MS * (1 + n / PULSE_SERVERS));
 }
 
@@ -71,12 +73,12 @@ static void tell(const struct local *l, enum readiness_state s)
 {
     bool ready = s == READINESS_READY;
 
-    changes_add(l->o.changes, ready ? CHANGE_RECOVERED : CHANGE_FAILED, l->o.hostname,
+    changes_add(l->env->o.changes, ready ? CHANGE_RECOVERED : CHANGE_FAILED, l->env->hostname,
                 "the local kube-apiserver is %s%s", readiness_name(s),
-                ready                                  ? ""
-                : l->o.handler->peers_answer(l->o.arg) ? ": peers take over what they serve"
-                                                       : ", and no peer answers for it");
-    metric_set(l->o.metrics->failing_over, ready ? 0 : 1);
+                ready                   ? ""
+                : local_peers_answer(l) ? ": peers take over what they serve"
+                                        : ", and no peer answers for it");
+    metric_set(l->env->metrics->failing_over, ready ? 0 : 1);
 }
 
 static void on_readiness(void *arg)
@@ -94,7 +96,7 @@ static void on_readiness(void *arg)
         refresh_trigger(l->server->discovery, REFRESH_RECOVERED);
     if (s == READINESS_READY)
         pulse_answered(l->server->pulse, 0);
-    l->o.handler->readiness(l->o.arg, s == READINESS_READY);
+    l->handler->readiness(l->arg, s == READINESS_READY);
 }
 
 /* ---- discovery ---- */
@@ -107,43 +109,44 @@ static void note_read(struct local *l)
     l->read = true;
     if (l->life != LOCAL_THERE && readiness_state(l->readiness) == READINESS_READY)
         move(l, LOCAL_THERE);
-    l->o.handler->changed(l->o.arg);
+    publish_request(l->env->publish);
 }
 
 /*
  * Many things break a watch. But the connections of a process end with it, so that another one answers over a newer
  * one. While the watch does not go, an answer over the same as before clears nobody: the process may have ended since.
  */
-static void look_for_restart(struct local *l)
+static bool look_for_restart(struct local *l)
 {
     uint64_t before = l->connection;
+    bool restarted;
 
     l->connection = refresh_connection(l->server->discovery);
-    if (l->suspect && before > 0 && l->connection > before) {
-        l->o.handler->restarted(l->o.arg);
-        /* What it installs last may be missing in what it has just said. */
+    restarted = l->suspect && before > 0 && l->connection > before;
+    if (restarted) /* What it installs last may be missing in what it has just said. */
         refresh_trigger(l->server->discovery, REFRESH_EVENT);
-    }
-    if (l->o.handler->watched(l->o.arg))
+    if (l->handler->watched(l->arg))
         l->suspect = false;
+    return restarted;
 }
 
 static void on_polled(void *arg, struct server *s, bool ok, bool changed)
 {
     struct local *l = arg;
+    bool restarted = false;
 
     (void)s;
     if (changed)
-        l->o.handler->changed(l->o.arg);
+        publish_request(l->env->publish);
     if (ok && changed && l->life == LOCAL_GONE)
         move(l, LOCAL_ANOTHER);
     if (ok) {
         note_read(l);
-        look_for_restart(l);
+        restarted = look_for_restart(l);
     } else {
         readiness_invalidate(l->readiness);
     }
-    l->o.handler->polled(l->o.arg, ok);
+    l->handler->polled(l->arg, ok, restarted);
 }
 
 /* Who hangs fails no request, so nobody else tells of it in time. What it says of itself decides. */
@@ -157,31 +160,33 @@ static void on_silent(void *arg, struct server *s)
 
 static void on_schemas(void *arg)
 {
-    struct local *l = arg;
+    const struct local *l = arg;
 
-    l->o.handler->changed(l->o.arg);
+    publish_request(l->env->publish);
 }
 
 static size_t servers(void *arg)
 {
     struct local *l = arg;
 
-    return l->o.handler->servers(l->o.arg);
+    return l->handler->servers(l->arg);
 }
 
-struct local *local_new(const struct local_opts *o)
+struct local *local_new(const struct cluster_env *env, const struct local_handler *h, void *arg)
 {
     struct local *l = must_zalloc(sizeof(*l));
 
-    l->o = *o;
-    l->peers = loop_timer_new(o->loop, on_peers, l);
-    l->readiness = readiness_new(o->api, on_readiness, l);
+    l->env = env;
+    l->handler = h;
+    l->arg = arg;
+    l->peers = loop_timer_new(env->loop, on_peers, l);
+    l->readiness = readiness_new(env->api, on_readiness, l);
     l->server = server_new(&(struct server_opts){
-        .api = o->api,
-        .hostname = o->hostname,
-        .interval_ms = o->interval_ms,
-        .metrics = o->metrics,
-        .changes = o->changes,
+        .api = env->api,
+        .hostname = env->hostname,
+        .interval_ms = env->o.refresh_interval_ms,
+        .metrics = env->metrics,
+        .changes = env->o.changes,
         .servers = servers,
         .polled = on_polled,
         .silent = on_silent,
@@ -230,14 +235,28 @@ bool local_lease_seen(struct local *l, int64_t renew_us)
     bool renewed = l->renewed_ms == 0 || renew_us != l->renew_us;
 
     if (renewed)
-        l->renewed_ms = loop_now_ms(l->o.loop);
+        l->renewed_ms = loop_now_ms(l->env->loop);
     l->renew_us = renew_us;
     return renewed;
 }
 
 uint64_t local_lease_ms(const struct local *l)
 {
-    return l->renewed_ms == 0 ? UINT64_MAX : loop_now_ms(l->o.loop) - l->renewed_ms;
+    return l->renewed_ms == 0 ? UINT64_MAX : loop_now_ms(l->env->loop) - l->renewed_ms;
+}
+
+bool local_peers_answer(const struct local *l)
+{
+    const struct served *s = publish_current(l->env->publish);
+    bool may = l->env->o.local_failover && l->env->o.peers_enabled;
+
+    for (size_t i = 0; may && i < served_n_peers(s); i++) {
+        const struct served_peer *p = served_peer_at(s, i);
+
+        if (p->life == SERVED_LIVE && p->discovery_known && p->origin != NULL && origin_healthy(p->origin))
+            return true;
+    }
+    return false;
 }
 
 bool local_is_read(const struct local *l)
@@ -252,5 +271,5 @@ enum local_life local_life(const struct local *l)
 
 uint64_t local_gone_ms(const struct local *l)
 {
-    return loop_now_ms(l->o.loop) - l->gone_ms;
+    return loop_now_ms(l->env->loop) - l->gone_ms;
 }

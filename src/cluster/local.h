@@ -15,6 +15,7 @@
 #ifndef MVPROXY_CLUSTER_LOCAL_H
 #define MVPROXY_CLUSTER_LOCAL_H
 
+#include "cluster/cluster_env.h"
 #include "cluster/readiness.h"
 #include "cluster/server.h"
 
@@ -27,29 +28,16 @@ enum local_life {
 };
 
 struct local_handler {
-    void (*changed)(void *arg);               /* what is known of it: a snapshot may be another one */
-    void (*polled)(void *arg, bool ok);       /* its discovery, as refresh_opts.on_end */
-    void (*restarted)(void *arg);             /* another process answers */
+    /* Its discovery, as refresh_opts.on_end. `restarted`: another process answers. */
+    void (*polled)(void *arg, bool ok, bool restarted);
     void (*readiness)(void *arg, bool ready); /* its state is another */
     bool (*watched)(void *arg);               /* whether it is seen that it goes, or can never be seen */
-    bool (*peers_answer)(void *arg);          /* in its place */
     size_t (*poll_peers)(void *arg);          /* since it is gone; returns how many there are */
     size_t (*servers)(void *arg);             /* as server_opts.servers */
 };
 
-struct local_opts {
-    struct loop *loop;
-    struct api *api;
-    const char *hostname; /* outlives it */
-    uint64_t interval_ms; /* between polls of discovery */
-    struct cluster_metrics *metrics;
-    struct changes *changes; /* may be NULL */
-    const struct local_handler *handler;
-    void *arg;
-};
-
 /* Ends the process when out of memory. Nothing is asked before server_set_origin() and readiness_set_origin(). */
-struct local *local_new(const struct local_opts *o);
+struct local *local_new(const struct cluster_env *env, const struct local_handler *h, void *arg);
 void local_free(struct local *l); /* NULL is fine */
 struct server *local_server(const struct local *l);
 struct refresh *local_discovery(const struct local *l); /* the server's */
@@ -62,6 +50,8 @@ void local_watch_changed(struct local *l);
 bool local_lease_seen(struct local *l, int64_t renew_us);
 uint64_t local_lease_ms(const struct local *l); /* since it was seen to change; UINT64_MAX: never */
 
+/* cluster_peers_answer(). */
+bool local_peers_answer(const struct local *l);
 bool local_is_read(const struct local *l); /* its discovery was, since it was last in trouble */
 enum local_life local_life(const struct local *l);
 uint64_t local_gone_ms(const struct local *l); /* since it is not THERE */

@@ -4,18 +4,21 @@
 #include "base/changes.h"
 #include "base/contract.h"
 #include "base/log.h"
-#include "cluster/cluster_metrics.h"
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/local.h"
 #include "cluster/peer_named.h"
 #include "cluster/peers_static.h"
+#include "cluster/publish.h"
 #include "net/loop.h"
 
 enum { MEMORY_RETRY_MS = 1000 };
 
 struct peer_side {
-    struct peer_side_opts o;
+    const struct cluster_env *env;
+    struct local *local;
+    const struct peer_side_handler *handler;
+    void *arg;
     struct peers *peers;
     struct leases *leases;
     struct exclusions *exclusions;
@@ -26,7 +29,7 @@ static void changed(void *arg)
 {
     const struct peer_side *s = arg;
 
-    s->o.handler->changed(s->o.arg);
+    publish_request(s->env->publish);
 }
 
 /* ---- each server ---- */
@@ -35,7 +38,7 @@ static void on_polled(void *arg, struct server *of, bool ok, bool is_other)
 {
     struct peer_side *s = arg;
 
-    if (is_other || local_life(s->o.local) != LOCAL_THERE) /* it may vouch now, with the same document */
+    if (is_other || local_life(s->local) != LOCAL_THERE) /* it may vouch now, with the same document */
         changed(s);
     if (!ok)
         return;
@@ -48,8 +51,8 @@ static const char *name_of(const struct peer_side *s, const char *id)
 {
     const struct peer *other;
 
-    if (strcmp(id, s->o.own_id) == 0)
-        return s->o.hostname[0] != '\0' ? s->o.hostname : s->o.own_id;
+    if (strcmp(id, s->env->own_id) == 0)
+        return s->env->hostname[0] != '\0' ? s->env->hostname : s->env->own_id;
     other = peers_find(s->peers, slice_str(id));
     return other == NULL ? NULL : peer_label(other);
 }
@@ -69,12 +72,12 @@ static size_t servers(void *arg)
 static struct server *new_server(struct peer_side *s, struct peer *peer)
 {
     return server_new(&(struct server_opts){
-        .api = s->o.api,
+        .api = s->env->api,
         .peer = peer,
-        .hostname = s->o.hostname,
-        .interval_ms = s->o.now->refresh_interval_ms,
-        .metrics = s->o.metrics,
-        .changes = s->o.now->changes,
+        .hostname = s->env->hostname,
+        .interval_ms = s->env->o.refresh_interval_ms,
+        .metrics = s->env->metrics,
+        .changes = s->env->o.changes,
         .servers = servers,
         .polled = on_polled,
         .named = named,
@@ -96,8 +99,8 @@ static void set_origin(struct peer_side *s, struct peer *peer)
     if (peer->server == NULL)
         return;
     if (peer->origin == NULL && peer->life == PEER_LIVE)
-        metric_inc(s->o.metrics->sync_errors_no_address);
-    server_set_origin(peer->server, worth_asking(peer) ? peer->origin : NULL, s->o.now->pulse);
+        metric_inc(s->env->metrics->sync_errors_no_address);
+    server_set_origin(peer->server, worth_asking(peer) ? peer->origin : NULL, s->env->o.pulse);
 }
 
 static void start_server(struct peer_side *s, struct peer *peer)
@@ -116,8 +119,8 @@ static void on_peer_added(void *arg, struct peer *peer)
     struct peer_side *s = arg;
 
     start_server(s, peer);
-    s->o.handler->added(s->o.arg, peer->id);
-    s->o.handler->changed(s->o.arg);
+    s->handler->added(s->arg, peer->id);
+    publish_request(s->env->publish);
 }
 
 static void trigger(const struct peer *peer, enum refresh_trigger t)
@@ -181,7 +184,7 @@ static void on_peer_changed(void *arg, struct peer *peer, unsigned what)
     if (peer->server != NULL)
         poll_changed(peer, what);
     if (what & ~(unsigned)(PEER_CHANGED_RENEWED | PEER_CHANGED_RHYTHM | PEER_CHANGED_TAG))
-        s->o.handler->changed(s->o.arg);
+        publish_request(s->env->publish);
 }
 
 static void on_peer_removed(void *arg, struct peer *peer)
@@ -190,7 +193,7 @@ static void on_peer_removed(void *arg, struct peer *peer)
 
     server_free(peer->server);
     peer->server = NULL;
-    s->o.handler->changed(s->o.arg);
+    publish_request(s->env->publish);
 }
 
 static bool another_is_there(const struct peer_side *s, const struct peer *peer)
@@ -203,7 +206,7 @@ static bool another_is_there(const struct peer_side *s, const struct peer *peer)
         if (p != peer && p->life != PEER_FORGOTTEN && p->origin != NULL && p->seen_ms >= peer->seen_ms &&
             strcmp(origin_address(p->origin), address) == 0)
             return true;
-    return strcmp(s->o.advertise, address) == 0;
+    return strcmp(s->env->advertise, address) == 0;
 }
 
 /*
@@ -221,7 +224,7 @@ static bool peer_answers(void *arg, const struct peer *peer)
     if (v.state == PULSE_UNREACHABLE)
         return false;
     if (v.state == PULSE_UNKNOWN &&
-        (!peer->answered || loop_now_ms(s->o.loop) - peer->answered_ms >= s->o.now->stale_after_ms))
+        (!peer->answered || loop_now_ms(s->env->loop) - peer->answered_ms >= s->env->o.stale_after_ms))
         return false;
     if (v.hop)
         return strcmp(v.hop_id, peer->id) == 0;
@@ -237,23 +240,23 @@ static void on_watch(void *arg, const char *why)
 {
     const struct peer_side *s = arg;
 
-    s->o.handler->watch(s->o.arg, why);
+    s->handler->watch(s->arg, why);
 }
 
 static void on_own_lease(void *arg, const struct lease *l)
 {
     const struct peer_side *s = arg;
 
-    if (local_lease_seen(s->o.local, l->renew_us))
+    if (local_lease_seen(s->local, l->renew_us))
         peers_own_renewed(s->peers);
-    s->o.handler->own_lease(s->o.arg, l);
+    s->handler->own_lease(s->arg, l);
 }
 
 static void on_lease_refused(void *arg, struct slice key, const char *why)
 {
     const struct peer_side *s = arg;
 
-    changes_add(s->o.now->changes, CHANGE_DISBELIEVED, "Lease", "%.*s is no API server identity: %s", (int)key.n, key.p,
+    changes_add(s->env->o.changes, CHANGE_DISBELIEVED, "Lease", "%.*s is no API server identity: %s", (int)key.n, key.p,
                 why);
 }
 
@@ -264,7 +267,7 @@ static void on_exclusions_event(void *arg)
 {
     const struct peer_side *s = arg;
 
-    refresh_trigger(local_discovery(s->o.local), REFRESH_EVENT);
+    refresh_trigger(local_discovery(s->local), REFRESH_EVENT);
 }
 
 static const struct exclusions_handler exclusions_handler = {.on_change = changed, .on_event = on_exclusions_event};
@@ -274,9 +277,9 @@ static const struct exclusions_handler exclusions_handler = {.on_change = change
 static void start_informers(struct peer_side *s)
 {
     if (s->leases == NULL)
-        s->leases = leases_new(s->o.api, s->peers, s->o.own_id, &leases_handler, s);
+        s->leases = leases_new(s->env->api, s->peers, s->env->own_id, &leases_handler, s);
     if (s->exclusions == NULL)
-        s->exclusions = exclusions_new(s->o.api, &exclusions_handler, s);
+        s->exclusions = exclusions_new(s->env->api, &exclusions_handler, s);
     if (s->leases != NULL && s->exclusions != NULL)
         return;
     log_error("Out of memory for following the cluster");
@@ -297,12 +300,13 @@ static void on_retry(void *arg)
             start_server(s, p);
 }
 
-struct peer_side *peer_side_new(const struct peer_side_opts *o)
+struct peer_side *peer_side_new(const struct cluster_env *env, struct local *local, const struct peer_side_handler *h,
+                                void *arg)
 {
     struct peer_side *s = must_zalloc(sizeof(*s));
 
-    s->o = *o;
-    s->retry = loop_timer_new(o->loop, on_retry, s);
+    *s = (struct peer_side){
+        .env = env, .local = local, .handler = h, .arg = arg, .retry = loop_timer_new(env->loop, on_retry, s)};
     must_hold(s->retry != NULL);
     return s;
 }
@@ -319,13 +323,13 @@ void peer_side_free(struct peer_side *s)
 static struct peers_opts table_options(const struct peer_side *s, const struct cluster_opts *o)
 {
     return (struct peers_opts){
-        .loop = s->o.loop,
-        .own_id = s->o.own_id,
+        .loop = s->env->loop,
+        .own_id = s->env->own_id,
         .stale_after_ms = o->stale_after_ms,
         .forget_after_ms = o->forget_after_ms,
         .leave_grace_ms = o->leave_grace_ms,
         .rule_changed = o->peer_rule_changed,
-        .reach = {.back = s->o.back,
+        .reach = {.back = s->env->back,
                   .tls_cert = o->peer_tls_cert,
                   .tls_no_cert = o->peer_tls_no_cert,
                   .allow = o->peer_allowed,

@@ -9,33 +9,21 @@
 #define MVPROXY_CLUSTER_PEER_SIDE_H
 
 #include "base/err.h"
-#include "cluster/cluster_opts.h"
+#include "cluster/cluster_env.h"
 #include "cluster/peers.h"
 
 struct local;
 struct peer_side;
 
 struct peer_side_handler {
-    void (*changed)(void *arg);                          /* what is known of them: a snapshot may be another one */
     void (*added)(void *arg, const char *id);            /* a peer is new in the table */
     void (*watch)(void *arg, const char *why);           /* leases_handler.on_health */
     void (*own_lease)(void *arg, const struct lease *l); /* leases_handler.on_own */
 };
 
-struct peer_side_opts {
-    struct loop *loop;
-    struct back *back;
-    struct api *api;
-    struct local *local;
-    const struct cluster_opts *now; /* those in force; texts and arrays are not read. As all here it outlives it */
-    const char *own_id, *hostname, *advertise; /* of the local server; advertise: "IP:port" for peers, "" for none */
-    struct cluster_metrics *metrics;
-    const struct peer_side_handler *handler;
-    void *arg;
-};
-
 /* Ends the process when out of memory. Nothing is there before peer_side_start(). */
-struct peer_side *peer_side_new(const struct peer_side_opts *o);
+struct peer_side *peer_side_new(const struct cluster_env *env, struct local *local, const struct peer_side_handler *h,
+                                void *arg);
 void peer_side_free(struct peer_side *s); /* NULL is fine */
 
 /* What new options need that may fail. */

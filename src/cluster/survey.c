@@ -1,21 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cluster/cluster_collect.h"
+#include "cluster/survey.h"
 
-#include "base/limits.h"
-#include "cluster/cluster_internal.h"
+#include "base/contract.h"
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/local.h"
 #include "cluster/peer_side.h"
-#include "cluster/peers.h"
 #include "cluster/publish.h"
-#include "cluster/pulse.h"
-#include "cluster/server.h"
 #include "net/loop.h"
 
 enum {
     FRESH_MS = 2000,    /* so long what was read before the local server went is as good as what peers say */
     RENEWAL_MS = 25000, /* a kube-apiserver renews its Lease every 10 s: one renewal may fail */
+};
+
+struct survey {
+    const struct cluster_env *env;
+    const struct local *local;
+    const struct peer_side *side;
+    struct loop_timer *patience; /* fires when a time is over */
+    bool leases_fail;            /* they cannot be followed */
+    uint64_t leases_ms;          /* since when the Leases are followed, or are not */
+    uint64_t behind_ms;          /* when the minute began in which unknown APIs may belong to unknown peers */
+    bool doubtful;               /* what CRDs and aggregated APIs there are nobody knows: they are Stale */
+    /* Of the one under way: */
+    bool unknown;      /* what some peer serves is not known */
+    uint64_t again_ms; /* when the first time is over; 0: none runs */
 };
 
 /*
@@ -26,12 +36,6 @@ static bool discovery_known(const struct peer *p)
 {
     return refresh_known(p->server->discovery) || (p->life != PEER_LIVE && refresh_disco(p->server->discovery) != NULL);
 }
-
-/* What is found out about all peers together. */
-struct survey {
-    bool unknown;      /* what some peer serves is not known */
-    uint64_t again_ms; /* when a time is up, and it is different; 0: never */
-};
 
 /* Whether less than `limit` has passed; then there is another snapshot when it has. */
 static bool in_time(struct survey *s, uint64_t passed_ms, uint64_t limit)
@@ -48,34 +52,34 @@ static bool in_time(struct survey *s, uint64_t passed_ms, uint64_t limit)
  * address. The mvproxy before a server that has just come up gives it one in seconds; if nobody does, nobody will, and
  * a document that says for ever that it is not complete would keep namespaces from ever being deleted.
  */
-static bool incomplete_without(const struct cluster *c, const struct peer *p, struct survey *s)
+static bool incomplete_without(struct survey *s, const struct peer *p)
 {
-    if (!c->o.peers_enabled || c->o.peer_tls_cert == NULL)
+    if (!s->env->o.peers_enabled || s->env->o.peer_tls_cert == NULL)
         return false;
     if (p->server != NULL && refresh_disco(p->server->discovery) != NULL)
         return false;
-    return p->origin != NULL || in_time(s, loop_now_ms(c->loop) - p->known_ms, TIMEOUT_PEER_ADDRESS_MS);
+    return p->origin != NULL || in_time(s, loop_now_ms(s->env->loop) - p->known_ms, TIMEOUT_PEER_ADDRESS_MS);
 }
 
 /*
  * Whoever can be asked will have answered in a moment, and until then whatever nobody serves may be its. But what does
  * not answer for a minute, or cannot be asked, must not turn every API that is optional into 503 for ever.
  */
-static bool is_pending(const struct peer *p, struct survey *s)
+static bool is_pending(struct survey *s, const struct peer *p)
 {
     return p->life == PEER_LIVE && p->server != NULL && !refresh_known(p->server->discovery) &&
            in_time(s, refresh_unknown_ms(p->server->discovery), TIMEOUT_PEER_UNKNOWN_MS);
 }
 
 /* Not if it is there, and only does not let us read it: others may. */
-static bool is_local_unreadable(const struct cluster *c)
+static bool is_local_unreadable(const struct survey *s)
 {
-    const struct refresh *r = local_discovery(c->local);
+    const struct refresh *r = local_discovery(s->local);
 
     return refresh_failing(r) && refresh_refused(r) == 0 && !refresh_odd(r);
 }
 
-static bool are_schemas_pending(const struct peer *p, struct survey *s)
+static bool are_schemas_pending(struct survey *s, const struct peer *p)
 {
     uint64_t for_ms;
 
@@ -97,17 +101,17 @@ static bool was_ready(const struct refresh *r, const struct pulse_view *v, uint6
  * since that went, and was ready then, so that it is not one that has just started, of which a server does not know for
  * a moment: what vanishes clients act on. Where nobody says whether it was, it has to be there for long.
  */
-static bool vouches(const struct cluster *c, const struct peer *p, struct survey *s)
+static bool vouches(struct survey *s, const struct peer *p)
 {
-    uint64_t now = loop_now_ms(c->loop), steady_ms, failed_ms;
+    uint64_t now = loop_now_ms(s->env->loop), steady_ms, failed_ms;
     const struct refresh *r;
     struct pulse_view v;
 
-    if (local_life(c->local) == LOCAL_THERE || p->life != PEER_LIVE || p->server == NULL)
+    if (local_life(s->local) == LOCAL_THERE || p->life != PEER_LIVE || p->server == NULL)
         return false;
     r = p->server->discovery;
     pulse_look(p->server->pulse, &v);
-    if (!refresh_known(r) || refresh_failure(r) != NULL || refresh_age_ms(r) > local_gone_ms(c->local) ||
+    if (!refresh_known(r) || refresh_failure(r) != NULL || refresh_age_ms(r) > local_gone_ms(s->local) ||
         v.state != PULSE_ANSWERS || refresh_word(r) == API_WORD_LOADING)
         return false;
     steady_ms = v.age_ms;
@@ -121,13 +125,13 @@ static bool vouches(const struct cluster *c, const struct peer *p, struct survey
  * Whether nobody can say what CRDs and aggregated APIs there are: the local server is not ready, and what it said last
  * is old, or was replaced by what one says that does not know its CRDs yet.
  */
-static bool is_doubtful(const struct cluster *c, const struct served_input *in, struct survey *s)
+static bool is_doubtful(struct survey *s, const struct served_input *in)
 {
     for (size_t i = 0; i < in->n_peers; i++)
         if (in->peers[i].vouches)
             return false;
-    return local_life(c->local) == LOCAL_ANOTHER ||
-           (local_life(c->local) == LOCAL_GONE && !in_time(s, local_gone_ms(c->local), FRESH_MS));
+    return local_life(s->local) == LOCAL_ANOTHER ||
+           (local_life(s->local) == LOCAL_GONE && !in_time(s, local_gone_ms(s->local), FRESH_MS));
 }
 
 static bool is_silent(const struct server *s)
@@ -142,14 +146,14 @@ static bool is_silent(const struct server *s)
  * By our clock its Lease has expired, and it is no peer; but that of one of us may be wrong, or nobody could write
  * Leases for an hour, and can again. If it is there we see that by its next renewal.
  */
-static bool may_be_renewed(const struct cluster *c, const struct peer *p, struct survey *s)
+static bool may_be_renewed(struct survey *s, const struct peer *p)
 {
-    return p->expired && in_time(s, loop_now_ms(c->loop) - p->known_ms, RENEWAL_MS);
+    return p->expired && in_time(s, loop_now_ms(s->env->loop) - p->known_ms, RENEWAL_MS);
 }
 
-static bool collect_peers(struct cluster *c, struct served_input *in, struct survey *s)
+static bool collect_peers(struct survey *s, struct served_input *in)
 {
-    size_t n = peers_count(peer_side_peers(c->side)), i = 0, used = 0;
+    size_t n = peers_count(peer_side_peers(s->side)), i = 0, used = 0;
     struct served_peer *peers = mem_array(n + 1, sizeof(*peers));
     bool expired = false;
     struct peer *p;
@@ -157,9 +161,9 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
     in->peers = peers;
     if (peers == NULL)
         return false;
-    while ((p = peer_side_next(c->side, &i)) != NULL) {
+    while ((p = peer_side_next(s->side, &i)) != NULL) {
         if (p->life == PEER_FORGOTTEN) {
-            expired = expired || may_be_renewed(c, p, s);
+            expired = expired || may_be_renewed(s, p);
             continue;
         }
         peers[used] = (struct served_peer){
@@ -172,34 +176,34 @@ static bool collect_peers(struct cluster *c, struct served_input *in, struct sur
         };
         if (p->server != NULL) {
             peers[used].discovery_known = discovery_known(p);
-            peers[used].pending = is_pending(p, s);
-            peers[used].vouches = vouches(c, p, s);
+            peers[used].pending = is_pending(s, p);
+            peers[used].vouches = vouches(s, p);
             peers[used].disco = refresh_disco(p->server->discovery);
             peers[used].schemas = schemas_index(p->server->schemas);
             peers[used].last_schemas = schemas_last_index(p->server->schemas);
-            peers[used].schemas_pending = are_schemas_pending(p, s);
+            peers[used].schemas_pending = are_schemas_pending(s, p);
             peers[used].release = schemas_release(p->server->schemas);
             peers[used].stale = p->life != PEER_LIVE || refresh_failing(p->server->discovery);
             peers[used].silent = is_silent(p->server);
         }
-        in->incomplete |= incomplete_without(c, p, s);
+        in->incomplete |= incomplete_without(s, p);
         /* An earlier process's document says nothing of what this one has added, also after it has left. */
         s->unknown |= p->server == NULL || !refresh_known(p->server->discovery);
-        in->local_stale |= is_local_unreadable(c) && peers[used].disco != NULL && !peers[used].stale;
+        in->local_stale |= is_local_unreadable(s) && peers[used].disco != NULL && !peers[used].stale;
         used++;
     }
     s->unknown |= expired;
-    in->incomplete |= expired && c->o.peer_tls_cert != NULL;
+    in->incomplete |= expired && s->env->o.peer_tls_cert != NULL;
     in->n_peers = used;
     return true;
 }
 
 /* Where the local server is away for another reason than its connections (it hangs, its etcd is away) the watch goes
  * on, and says nothing. */
-static bool can_follow(const struct cluster *c)
+static bool can_follow(const struct survey *s)
 {
-    return leases_failure(peer_side_leases(c->side)) == NULL &&
-           readiness_state(local_readiness(c->local)) == READINESS_READY;
+    return leases_failure(peer_side_leases(s->side)) == NULL &&
+           readiness_state(local_readiness(s->local)) == READINESS_READY;
 }
 
 /*
@@ -208,51 +212,53 @@ static bool can_follow(const struct cluster *c)
  * the first has its minute: what comes and goes for ever must not turn every API that is optional into 503 for ever.
  * Who has never been allowed to read them serves by what else is known.
  */
-static bool is_behind(const struct cluster *c, struct survey *s)
+static bool is_behind(struct survey *s)
 {
-    uint64_t now = loop_now_ms(c->loop);
+    const struct leases *leases = peer_side_leases(s->side);
+    uint64_t now = loop_now_ms(s->env->loop);
     bool fail;
 
-    if (peer_side_leases(c->side) == NULL || c->leases_changed_ms == 0 ||
-        (leases_refused(peer_side_leases(c->side)) != 0 && !leases_synced(peer_side_leases(c->side))))
+    if (leases == NULL || s->leases_ms == 0 || (leases_refused(leases) != 0 && !leases_synced(leases)))
         return false;
-    fail = !can_follow(c);
+    fail = !can_follow(s);
     s->unknown |= fail;
-    return fail ? in_time(s, now - c->leases_behind_ms, TIMEOUT_PEER_UNKNOWN_MS)
-                : in_time(s, now - c->leases_changed_ms, TIMEOUT_LEASES_READ_MS);
+    return fail ? in_time(s, now - s->behind_ms, TIMEOUT_PEER_UNKNOWN_MS)
+                : in_time(s, now - s->leases_ms, TIMEOUT_LEASES_READ_MS);
 }
 
-void cluster_note_leases(struct cluster *c)
+void survey_note_leases(struct survey *s)
 {
-    uint64_t now = loop_now_ms(c->loop);
-    bool fail = peer_side_leases(c->side) != NULL && !can_follow(c);
+    uint64_t now = loop_now_ms(s->env->loop);
+    bool fail;
 
-    if (peer_side_leases(c->side) == NULL || (fail == c->leases_fail && c->leases_changed_ms != 0))
+    if (peer_side_leases(s->side) == NULL)
         return;
-    c->leases_fail = fail;
-    if (fail && (c->leases_behind_ms == 0 || now - c->leases_changed_ms >= TIMEOUT_PEER_UNKNOWN_MS))
-        c->leases_behind_ms = now;
-    c->leases_changed_ms = now;
+    fail = !can_follow(s);
+    if (fail == s->leases_fail && s->leases_ms != 0)
+        return;
+    s->leases_fail = fail;
+    if (fail && (s->behind_ms == 0 || now - s->leases_ms >= TIMEOUT_PEER_UNKNOWN_MS))
+        s->behind_ms = now;
+    s->leases_ms = now;
 }
 
-static bool collect_undiscovered(const struct cluster *c, struct served_input *in)
+static bool collect_undiscovered(const struct exclusions *x, struct served_input *in)
 {
-    size_t n = exclusions_n_services(peer_side_exclusions(c->side));
+    size_t n = exclusions_n_services(x);
     struct exclusions_cursor cursor = {.stored = 0};
 
     in->undiscovered = mem_array(n + 1, sizeof(*in->undiscovered));
     if (in->undiscovered == NULL)
         return false;
-    while (in->n_undiscovered < n &&
-           exclusions_registered(peer_side_exclusions(c->side), &cursor, &in->undiscovered[in->n_undiscovered].group,
-                                 &in->undiscovered[in->n_undiscovered].version))
+    while (in->n_undiscovered < n && exclusions_registered(x, &cursor, &in->undiscovered[in->n_undiscovered].group,
+                                                           &in->undiscovered[in->n_undiscovered].version))
         in->n_undiscovered++;
     return true;
 }
 
-static bool collect_excluded(struct cluster *c, struct served_input *in)
+static bool collect_excluded(const struct exclusions *x, struct served_input *in)
 {
-    size_t n = exclusions_count(peer_side_exclusions(c->side)), cursor = 0;
+    size_t n = exclusions_count(x), cursor = 0;
     struct slice *gvs = mem_array(n + 1, sizeof(*gvs)), *services = mem_array(n + 1, sizeof(*services));
     bool aggregated;
 
@@ -260,8 +266,7 @@ static bool collect_excluded(struct cluster *c, struct served_input *in)
     in->aggregated = services;
     if (gvs == NULL || services == NULL)
         return false;
-    while (in->n_excluded < n &&
-           exclusions_next(peer_side_exclusions(c->side), &cursor, &gvs[in->n_excluded], &aggregated)) {
+    while (in->n_excluded < n && exclusions_next(x, &cursor, &gvs[in->n_excluded], &aggregated)) {
         if (aggregated)
             services[in->n_aggregated++] = gvs[in->n_excluded];
         in->n_excluded++;
@@ -269,40 +274,80 @@ static bool collect_excluded(struct cluster *c, struct served_input *in)
     return true;
 }
 
-static bool leases_known(const struct cluster *c)
+static bool leases_known(const struct survey *s)
 {
-    return peer_side_leases(c->side) != NULL && leases_synced(peer_side_leases(c->side)) &&
-           peer_side_exclusions(c->side) != NULL && exclusions_settled(peer_side_exclusions(c->side));
+    const struct leases *leases = peer_side_leases(s->side);
+    const struct exclusions *exclusions = peer_side_exclusions(s->side);
+
+    return leases != NULL && leases_synced(leases) && exclusions != NULL && exclusions_settled(exclusions);
 }
 
-bool cluster_collect(void *arg, struct served_input *in)
+bool survey_take(struct survey *s, struct served_input *in)
 {
-    struct cluster *c = arg;
-    struct survey s = {.unknown = false};
+    const struct cluster_env *e = s->env;
+    const struct server *local = local_server(s->local);
+    struct exclusions *exclusions = peer_side_exclusions(s->side);
 
-    in->peers_enabled = c->o.peers_enabled;
-    in->leases_synced = !c->o.peers_enabled || leases_known(c);
-    in->local_id = c->own_id;
-    in->local_host = c->hostname;
-    in->local = refresh_disco(local_discovery(c->local));
-    in->local_refused = refresh_refused(local_discovery(c->local)) != 0 || refresh_odd(local_discovery(c->local));
-    in->local_schemas = schemas_index(local_server(c->local)->schemas);
-    in->local_release = schemas_release(local_server(c->local)->schemas);
-    in->local_etag[SERVED_APIS] = refresh_apis_etag(local_discovery(c->local));
-    in->local_etag[SERVED_CORE] = refresh_core_etag(local_discovery(c->local));
-    if (peer_side_peers(c->side) != NULL && !collect_peers(c, in, &s))
+    s->unknown = false;
+    s->again_ms = 0;
+    in->peers_enabled = e->o.peers_enabled;
+    in->leases_synced = !e->o.peers_enabled || leases_known(s);
+    in->local_id = e->own_id;
+    in->local_host = e->hostname;
+    in->local = refresh_disco(local->discovery);
+    in->local_refused = refresh_refused(local->discovery) != 0 || refresh_odd(local->discovery);
+    in->local_schemas = schemas_index(local->schemas);
+    in->local_release = schemas_release(local->schemas);
+    in->local_etag[SERVED_APIS] = refresh_apis_etag(local->discovery);
+    in->local_etag[SERVED_CORE] = refresh_core_etag(local->discovery);
+    if (peer_side_peers(s->side) != NULL && !collect_peers(s, in))
         return false;
-    in->peers_read = !s.unknown;
-    in->behind = is_behind(c, &s);
-    in->local_read = local_is_read(c->local);
-    in->doubtful = c->doubtful = is_doubtful(c, in, &s);
-    if (s.again_ms > 0)
-        loop_timer_set(c->patience, s.again_ms);
+    in->peers_read = !s->unknown;
+    in->behind = is_behind(s);
+    in->local_read = local_is_read(s->local);
+    in->doubtful = s->doubtful = is_doubtful(s, in);
+    if (s->again_ms > 0)
+        loop_timer_set(s->patience, s->again_ms);
     else
-        loop_timer_cancel(c->patience);
-    if (peer_side_exclusions(c->side) == NULL)
+        loop_timer_cancel(s->patience);
+    if (exclusions == NULL)
         return true;
-    if (!s.unknown && leases_known(c))
-        exclusions_all_read(peer_side_exclusions(c->side));
-    return collect_excluded(c, in) && (!s.unknown || collect_undiscovered(c, in));
+    if (!s->unknown && leases_known(s))
+        exclusions_all_read(exclusions);
+    return collect_excluded(exclusions, in) && (!s->unknown || collect_undiscovered(exclusions, in));
+}
+
+static void on_patience(void *arg)
+{
+    const struct survey *s = arg;
+
+    publish_request(s->env->publish);
+}
+
+struct survey *survey_new(const struct cluster_env *env, const struct local *local, const struct peer_side *side)
+{
+    struct survey *s = must_zalloc(sizeof(*s));
+
+    *s = (struct survey){
+        .env = env, .local = local, .side = side, .patience = loop_timer_new(env->loop, on_patience, s)};
+    must_hold(s->patience != NULL);
+    return s;
+}
+
+void survey_free(struct survey *s)
+{
+    if (s == NULL)
+        return;
+    loop_timer_free(s->patience);
+    mem_free(s);
+}
+
+uint64_t survey_leases_ms(const struct survey *s)
+{
+    return loop_now_ms(s->env->loop) - s->leases_ms;
+}
+
+bool survey_doubtful(const struct survey *s)
+{
+    return s->doubtful;
 }
