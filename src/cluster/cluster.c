@@ -45,7 +45,6 @@ static struct api_identity identity(const struct cluster_opts *o)
 
 static void set_hostname(struct cluster *c, const char *hostname)
 {
-    mem_free(c->e.hostname);
     c->e.hostname = must_strdup(hostname);
     if (!server_id_from_hostname(slice_str(hostname), c->e.own_id)) {
         log_error("The host name makes no server ID", LT("hostname", hostname));
@@ -176,16 +175,16 @@ static bool collects(void *arg)
     struct peer *p;
     size_t i = 0;
 
-    while ((p = peer_side_next(c->side, &i)) != NULL)
+    while ((p = peers_next(c->side->peers, &i)) != NULL)
         if (p->leased && p->life == PEER_LIVE && strcmp(p->id, c->e.own_id) < 0)
             return false;
-    return peer_side_peers(c->side) != NULL;
+    return c->side->peers != NULL;
 }
 
 static bool renewed(void *arg, struct slice id)
 {
     const struct cluster *c = arg;
-    const struct peer *p = peer_side_find(c->side, id);
+    const struct peer *p = peers_find(c->side->peers, id);
 
     return p != NULL && p->leased && p->life == PEER_LIVE;
 }
@@ -219,8 +218,8 @@ static void on_record_address(void *arg, struct slice id, const char *host, unsi
 {
     struct cluster *c = arg;
 
-    if (peer_side_peers(c->side) != NULL)
-        peers_etcd_address(peer_side_peers(c->side), id, host, port);
+    if (c->side->peers != NULL)
+        peers_etcd_address(c->side->peers, id, host, port);
 }
 
 static bool answers(void *arg)
@@ -233,7 +232,7 @@ static bool answers(void *arg)
 static bool is_annotated(void *arg, struct slice id)
 {
     const struct cluster *c = arg;
-    const struct peer *p = peer_side_find(c->side, id);
+    const struct peer *p = peers_find(c->side->peers, id);
 
     return p != NULL && p->address[PEER_FROM_ANNOTATION].host != NULL;
 }
@@ -578,7 +577,7 @@ void cluster_refresh(struct cluster *c)
     size_t i = 0;
 
     refresh_trigger(local_discovery(c->local), REFRESH_OPERATOR);
-    while ((p = peer_side_next(c->side, &i)) != NULL)
+    while ((p = peers_next(c->side->peers, &i)) != NULL)
         if (p->server != NULL)
             refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
 }
@@ -592,8 +591,7 @@ const char *cluster_nearest_peer(const struct cluster *c, const char *name)
 {
     struct nearest n = nearest_to(slice_str(name));
 
-    if (peer_side_peers(c->side) != NULL)
-        peer_named_nearest(peer_side_peers(c->side), &n);
+    peer_named_nearest(c->side->peers, &n);
     return n.best;
 }
 
@@ -617,7 +615,7 @@ bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, struc
 
     if (p == NULL)
         return false;
-    peers_set_drained(peer_side_peers(c->side), p, drained);
+    peers_set_drained(c->side->peers, p, drained);
     *out = (struct cluster_drained){
         .id = p->id, .host = peer_label(p), .in_flight = p->origin == NULL ? 0 : origin_clients_in_flight(p->origin)};
     return true;

@@ -72,7 +72,7 @@ static void show_servers(const struct cluster_gauges *g)
     set_age(g, own, local_server(g->local), g->started_ms);
     set_pulse(g, own, local_server(g->local), false);
     show_server(g, own, g->env->own_id, local_server(g->local), g->env->o.local);
-    while ((p = peer_side_next(g->side, &i)) != NULL) {
+    while ((p = peers_next(g->side->peers, &i)) != NULL) {
         /* Whose Lease was deleted has gone in good order: how old its document is worries nobody, and without that no
          * alert fires. That it does not answer is so until it is forgotten. */
         if (!p->left)
@@ -82,8 +82,7 @@ static void show_servers(const struct cluster_gauges *g)
         drained += p->drained;
     }
     metric_set(g->env->metrics->peers_drained, (double)drained);
-    metric_set(g->env->metrics->peers_ignored,
-               peer_side_peers(g->side) == NULL ? 0 : (double)peers_ignored(peer_side_peers(g->side)));
+    metric_set(g->env->metrics->peers_ignored, (double)peers_ignored(g->side->peers));
 }
 
 static void show_peers(const struct cluster_gauges *g)
@@ -96,16 +95,13 @@ static void show_peers(const struct cluster_gauges *g)
                  {g->env->metrics->peers_forgotten, PEER_FORGOTTEN}};
 
     for (size_t i = 0; i < sizeof(lives) / sizeof(lives[0]); i++)
-        metric_set(lives[i].metric, peer_side_peers(g->side) == NULL
-                                        ? 0
-                                        : (double)peers_count_life(peer_side_peers(g->side), lives[i].life));
+        metric_set(lives[i].metric, (double)peers_count_life(g->side->peers, lives[i].life));
 }
 
 /* One list that was read is not enough: who comes after it, and who goes, is not seen. */
 static bool follows_leases(const struct cluster_gauges *g)
 {
-    return peer_side_leases(g->side) != NULL && leases_synced(peer_side_leases(g->side)) &&
-           leases_failure(peer_side_leases(g->side)) == NULL;
+    return g->side->leases != NULL && leases_synced(g->side->leases) && leases_failure(g->side->leases) == NULL;
 }
 
 static void show_configured(const struct cluster_gauges *g)

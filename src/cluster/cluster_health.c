@@ -49,11 +49,11 @@ bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
 {
     if (!c->e.o.peers_enabled)
         return true;
-    if (peer_side_leases(c->side) == NULL)
+    if (c->side->leases == NULL)
         return not_yet(reason, n, "out of memory", NULL);
-    if (!leases_synced(peer_side_leases(c->side)) && !lacks_rights(c, leases_refused(peer_side_leases(c->side))))
-        return not_yet(reason, n, "leases not listed yet", leases_failure(peer_side_leases(c->side)));
-    if (peer_side_exclusions(c->side) == NULL || !exclusions_settled(peer_side_exclusions(c->side)))
+    if (!leases_synced(c->side->leases) && !lacks_rights(c, leases_refused(c->side->leases)))
+        return not_yet(reason, n, "leases not listed yet", leases_failure(c->side->leases));
+    if (c->side->exclusions == NULL || !exclusions_settled(c->side->exclusions))
         return not_yet(reason, n, "custom resources and APIServices not listed yet", NULL);
     return true;
 }
@@ -64,7 +64,7 @@ static const struct peer *awaited(const struct cluster *c)
     struct peer *p;
     size_t i = 0;
 
-    while ((p = peer_side_next(c->side, &i)) != NULL)
+    while ((p = peers_next(c->side->peers, &i)) != NULL)
         if (p->life == PEER_LIVE && (p->server == NULL || !refresh_known(p->server->discovery)) &&
             now - p->known_ms < TIMEOUT_PEER_FIRST_ANSWER_MS)
             return p;
@@ -74,7 +74,7 @@ static const struct peer *awaited(const struct cluster *c)
 /* Nothing more will be known than is. */
 static bool refused(const struct cluster *c)
 {
-    return is_closed(c) || lacks_rights(c, leases_refused(peer_side_leases(c->side)));
+    return is_closed(c) || lacks_rights(c, leases_refused(c->side->leases));
 }
 
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
@@ -88,7 +88,7 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
         return false;
     /* A server that starts is read before it knows its CRDs, and so may be refused the list of them, too. */
     if (!readiness_asked(local_readiness(c->local)) ||
-        (local_life(c->local) != LOCAL_THERE && !exclusions_synced(peer_side_exclusions(c->side))))
+        (local_life(c->local) != LOCAL_THERE && !exclusions_synced(c->side->exclusions)))
         return not_yet(reason, n, "the local server is not ready, so custom resources are not known", NULL);
     p = awaited(c);
     if (p != NULL)

@@ -121,7 +121,7 @@ static bool is_missing(const struct cluster *c, const struct peer *p)
 
     if (p->life != PEER_FORGOTTEN || !(p->leased || p->fixed) || strcmp(p->hostname, c->e.hostname) == 0)
         return false;
-    while (p->hostname[0] != '\0' && (other = peer_side_next(c->side, &i)) != NULL)
+    while (p->hostname[0] != '\0' && (other = peers_next(c->side->peers, &i)) != NULL)
         if (other->life != PEER_FORGOTTEN && strcmp(other->hostname, p->hostname) == 0)
             return false;
     return true;
@@ -132,7 +132,7 @@ void cluster_each_missing(const struct cluster *c, void (*fn)(void *arg, const c
     const struct peer *p;
     size_t i = 0;
 
-    while ((p = peer_side_next(c->side, &i)) != NULL)
+    while ((p = peers_next(c->side->peers, &i)) != NULL)
         if (is_missing(c, p))
             fn(arg, p->hostname[0] != '\0' ? p->hostname : p->id);
 }
@@ -142,7 +142,7 @@ void cluster_each_place(const struct cluster *c, void (*fn)(void *arg, const str
     const struct peer *p;
     size_t i = 0;
 
-    while ((p = peer_side_next(c->side, &i)) != NULL)
+    while ((p = peers_next(c->side->peers, &i)) != NULL)
         if (p->life == PEER_LIVE && p->origin != NULL && p->source != PEER_SOURCES)
             fn(arg, &(struct cluster_place){.server = peer_label(p),
                                             .host = p->address[p->source].host,
@@ -152,14 +152,14 @@ void cluster_each_place(const struct cluster *c, void (*fn)(void *arg, const str
 
 bool cluster_leases_listed(const struct cluster *c)
 {
-    return peer_side_leases(c->side) != NULL && leases_synced(peer_side_leases(c->side));
+    return c->side->leases != NULL && leases_synced(c->side->leases);
 }
 
 const char *cluster_leases_never(const struct cluster *c)
 {
-    return !c->e.o.peers_enabled || peer_side_leases(c->side) == NULL || leases_synced(peer_side_leases(c->side))
+    return !c->e.o.peers_enabled || c->side->leases == NULL || leases_synced(c->side->leases)
                ? NULL
-               : leases_failure(peer_side_leases(c->side));
+               : leases_failure(c->side->leases);
 }
 
 static void take_peer(const struct cluster *c, const struct peer *p, struct cluster_server *s)
@@ -172,7 +172,7 @@ static void take_peer(const struct cluster *c, const struct peer *p, struct clus
         .leased = p->leased,
         .fixed = p->fixed,
         .left = p->left,
-        .forgotten_in_ms = p->left ? peers_forgotten_in_ms(peer_side_peers(c->side), p) : 0,
+        .forgotten_in_ms = p->left ? peers_forgotten_in_ms(c->side->peers, p) : 0,
         .leads_to = peer_side_leads_to(c->side, p),
         .missing = is_missing(c, p),
         .drained = p->drained,
@@ -228,18 +228,17 @@ bool cluster_view_take(struct cluster *c, struct cluster_view *out)
         .skewed_ms = cluster_skewed_ms(c),
         .uneven_ms = cluster_uneven_ms(c),
         .uneven = *comparer_result(c->comparer),
-        .never_from_peers = peer_side_exclusions(c->side) == NULL ? 0 : exclusions_count(peer_side_exclusions(c->side)),
+        .never_from_peers = c->side->exclusions == NULL ? 0 : exclusions_count(c->side->exclusions),
         .custom_stale = survey_doubtful(c->survey),
-        .servers = mem_array(1 + (peer_side_peers(c->side) == NULL ? 0 : peers_count(peer_side_peers(c->side))),
-                             sizeof(out->servers[0])),
+        .servers = mem_array(1 + peers_count(c->side->peers), sizeof(out->servers[0])),
     };
     if (out->servers == NULL)
         return false;
     take_local(c, &out->servers[out->n++]);
-    while ((p = peer_side_next(c->side, &i)) != NULL)
+    while ((p = peers_next(c->side->peers, &i)) != NULL)
         take_peer(c, p, &out->servers[out->n++]);
-    if (peer_side_leases(c->side) != NULL && leases_failure(peer_side_leases(c->side)) != NULL) {
-        out->leases_failure = leases_failure(peer_side_leases(c->side));
+    if (c->side->leases != NULL && leases_failure(c->side->leases) != NULL) {
+        out->leases_failure = leases_failure(c->side->leases);
         out->leases_failure_ms = survey_leases_ms(c->survey);
         out->leases_never = cluster_leases_never(c) != NULL;
     }
@@ -258,14 +257,13 @@ void cluster_describe(struct cluster *c, struct buf *out)
 {
     buf_append_str(out, "{\"etcd\":");
     records_describe(c->records, out);
-    if (peer_side_leases(c->side) != NULL) {
-        buf_printf(out,
-                   ",\"ownLeaseSeen\":%s,\"leases\":", leases_own_seen(peer_side_leases(c->side)) ? "true" : "false");
-        leases_describe(peer_side_leases(c->side), out);
+    if (c->side->leases != NULL) {
+        buf_printf(out, ",\"ownLeaseSeen\":%s,\"leases\":", leases_own_seen(c->side->leases) ? "true" : "false");
+        leases_describe(c->side->leases, out);
     }
-    if (peer_side_exclusions(c->side) != NULL) {
+    if (c->side->exclusions != NULL) {
         buf_append_str(out, ",\"exclusions\":");
-        exclusions_describe(peer_side_exclusions(c->side), out);
+        exclusions_describe(c->side->exclusions, out);
     }
     buf_append_char(out, '}');
 }

@@ -136,8 +136,6 @@ static void on_polled(void *arg, struct server *s, bool ok, bool changed)
     bool restarted = false;
 
     (void)s;
-    if (changed)
-        publish_request(l->env->publish);
     if (ok && changed && l->life == LOCAL_GONE)
         move(l, LOCAL_ANOTHER);
     if (ok) {
@@ -158,19 +156,14 @@ static void on_silent(void *arg, struct server *s)
     readiness_invalidate(l->readiness);
 }
 
-static void on_schemas(void *arg)
-{
-    const struct local *l = arg;
-
-    publish_request(l->env->publish);
-}
-
 static size_t servers(void *arg)
 {
     struct local *l = arg;
 
     return l->handler->servers(l->arg);
 }
+
+static const struct server_handler server_handler = {.servers = servers, .polled = on_polled, .silent = on_silent};
 
 struct local *local_new(const struct cluster_env *env, const struct local_handler *h, void *arg)
 {
@@ -181,18 +174,7 @@ struct local *local_new(const struct cluster_env *env, const struct local_handle
     l->arg = arg;
     l->peers = loop_timer_new(env->loop, on_peers, l);
     l->readiness = readiness_new(env->api, on_readiness, l);
-    l->server = server_new(&(struct server_opts){
-        .api = env->api,
-        .hostname = env->hostname,
-        .interval_ms = env->o.refresh_interval_ms,
-        .metrics = env->metrics,
-        .changes = env->o.changes,
-        .servers = servers,
-        .polled = on_polled,
-        .silent = on_silent,
-        .schemas_changed = on_schemas,
-        .arg = l,
-    });
+    l->server = server_new(env, NULL, &server_handler, l);
     must_hold(l->peers != NULL && l->server != NULL);
     return l;
 }

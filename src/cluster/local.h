@@ -33,7 +33,7 @@ struct local_handler {
     void (*readiness)(void *arg, bool ready); /* its state is another */
     bool (*watched)(void *arg);               /* whether it is seen that it goes, or can never be seen */
     size_t (*poll_peers)(void *arg);          /* since it is gone; returns how many there are */
-    size_t (*servers)(void *arg);             /* as server_opts.servers */
+    size_t (*servers)(void *arg);             /* server_handler.servers */
 };
 
 /* Ends the process when out of memory. Nothing is asked before server_set_origin() and readiness_set_origin(). */

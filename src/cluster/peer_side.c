@@ -14,17 +14,6 @@
 
 enum { MEMORY_RETRY_MS = 1000 };
 
-struct peer_side {
-    const struct cluster_env *env;
-    struct local *local;
-    const struct peer_side_handler *handler;
-    void *arg;
-    struct peers *peers;
-    struct leases *leases;
-    struct exclusions *exclusions;
-    struct loop_timer *retry; /* of what there was no memory for */
-};
-
 static void changed(void *arg)
 {
     const struct peer_side *s = arg;
@@ -38,12 +27,13 @@ static void on_polled(void *arg, struct server *of, bool ok, bool is_other)
 {
     struct peer_side *s = arg;
 
-    if (is_other || local_life(s->local) != LOCAL_THERE) /* it may vouch now, with the same document */
-        changed(s);
+    (void)is_other;
+    if (local_life(s->local) != LOCAL_THERE) /* it may vouch now, with the same document */
+        publish_request(s->env->publish);
     if (!ok)
         return;
-    schemas_poll(of->schemas, of->o.peer->origin);
-    peers_answered(s->peers, of->o.peer);
+    schemas_poll(of->schemas, of->peer->origin);
+    peers_answered(s->peers, of->peer);
 }
 
 /* NULL: nobody's that is known. */
@@ -69,22 +59,7 @@ static size_t servers(void *arg)
     return peer_side_servers(arg);
 }
 
-static struct server *new_server(struct peer_side *s, struct peer *peer)
-{
-    return server_new(&(struct server_opts){
-        .api = s->env->api,
-        .peer = peer,
-        .hostname = s->env->hostname,
-        .interval_ms = s->env->o.refresh_interval_ms,
-        .metrics = s->env->metrics,
-        .changes = s->env->o.changes,
-        .servers = servers,
-        .polled = on_polled,
-        .named = named,
-        .schemas_changed = changed,
-        .arg = s,
-    });
-}
+static const struct server_handler server_handler = {.servers = servers, .polled = on_polled, .named = named};
 
 /* ---- what changes in the table ---- */
 
@@ -106,7 +81,7 @@ static void set_origin(struct peer_side *s, struct peer *peer)
 static void start_server(struct peer_side *s, struct peer *peer)
 {
     server_free(peer->server);
-    peer->server = new_server(s, peer);
+    peer->server = server_new(s->env, peer, &server_handler, s);
     if (peer->server == NULL) {
         log_error("Out of memory for a peer's discovery", LT("server", peer_label(peer)));
         loop_timer_set(s->retry, MEMORY_RETRY_MS);
@@ -399,41 +374,16 @@ void peer_side_retry(struct peer_side *s)
 
 /* ---- what others ask ---- */
 
-struct peers *peer_side_peers(const struct peer_side *s)
-{
-    return s->peers;
-}
-
-struct peer *peer_side_next(const struct peer_side *s, size_t *i)
-{
-    return s->peers == NULL ? NULL : peers_next(s->peers, i);
-}
-
-struct peer *peer_side_find(const struct peer_side *s, struct slice id)
-{
-    return s->peers == NULL ? NULL : peers_find(s->peers, id);
-}
-
-struct leases *peer_side_leases(const struct peer_side *s)
-{
-    return s->leases;
-}
-
-struct exclusions *peer_side_exclusions(const struct peer_side *s)
-{
-    return s->exclusions;
-}
-
 struct server *peer_side_server(const struct peer_side *s, const char *id)
 {
-    const struct peer *p = peer_side_find(s, slice_str(id));
+    const struct peer *p = peers_find(s->peers, slice_str(id));
 
     return p == NULL ? NULL : p->server;
 }
 
 struct peer *peer_side_named(struct peer_side *s, const char *name, bool drained, struct err *err)
 {
-    return s->peers == NULL ? NULL : peer_named(s->peers, name, drained, &peers_handler, s, err);
+    return peer_named(s->peers, name, drained, &peers_handler, s, err);
 }
 
 const char *peer_side_leads_to(const struct peer_side *s, const struct peer *p)
@@ -446,7 +396,7 @@ const char *peer_side_leads_to(const struct peer_side *s, const struct peer *p)
 
 size_t peer_side_servers(const struct peer_side *s)
 {
-    return 1 + (s->peers == NULL ? 0 : peers_count_life(s->peers, PEER_LIVE));
+    return 1 + peers_count_life(s->peers, PEER_LIVE);
 }
 
 bool peer_side_watches(const struct peer_side *s)
@@ -459,7 +409,7 @@ size_t peer_side_poll(struct peer_side *s)
     struct peer *p;
     size_t i = 0;
 
-    while ((p = peer_side_next(s, &i)) != NULL)
+    while ((p = peers_next(s->peers, &i)) != NULL)
         if (p->life == PEER_LIVE && p->server != NULL && refresh_failure(p->server->discovery) == NULL)
             refresh_trigger(p->server->discovery, REFRESH_MISS);
     return i;

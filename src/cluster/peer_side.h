@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The other servers: who there is (peers.h) by the Leases (leases.h), what each of them serves and whether it answers
- * (server.h), and what is never taken from them (exclusions.h). While peers are off there is none of it, and
- * peer_side_peers(), peer_side_leases() and peer_side_exclusions() are NULL; the latter two also when out of memory,
- * which is tried again.
+ * (server.h), and what is never taken from them (exclusions.h). While peers are off there is none of it, and the
+ * pointers are NULL; those to Leases and exclusions also when out of memory, which is tried again.
  */
 #ifndef MVPROXY_CLUSTER_PEER_SIDE_H
 #define MVPROXY_CLUSTER_PEER_SIDE_H
@@ -12,6 +11,8 @@
 #include "cluster/cluster_env.h"
 #include "cluster/peers.h"
 
+struct exclusions;
+struct leases;
 struct local;
 struct peer_side;
 
@@ -19,6 +20,18 @@ struct peer_side_handler {
     void (*added)(void *arg, const char *id);            /* a peer is new in the table */
     void (*watch)(void *arg, const char *why);           /* leases_handler.on_health */
     void (*own_lease)(void *arg, const struct lease *l); /* leases_handler.on_own */
+};
+
+/* Read-only; peers, leases and exclusions may be used through their functions. */
+struct peer_side {
+    const struct cluster_env *env;
+    struct local *local;
+    const struct peer_side_handler *handler;
+    void *arg;
+    struct peers *peers;
+    struct leases *leases;
+    struct exclusions *exclusions;
+    struct loop_timer *retry; /* of what there was no memory for */
 };
 
 /* Ends the process when out of memory. Nothing is there before peer_side_start(). */
@@ -41,12 +54,6 @@ void peer_side_start(struct peer_side *s, const struct cluster_opts *o, const st
 void peer_side_stop(struct peer_side *s);
 void peer_side_retry(struct peer_side *s); /* the local server is back */
 
-struct peers *peer_side_peers(const struct peer_side *s);
-/* peers_next() and peers_find(); none if there is no table. */
-struct peer *peer_side_next(const struct peer_side *s, size_t *i);
-struct peer *peer_side_find(const struct peer_side *s, struct slice id);
-struct leases *peer_side_leases(const struct peer_side *s);
-struct exclusions *peer_side_exclusions(const struct peer_side *s);
 struct server *peer_side_server(const struct peer_side *s, const char *id); /* NULL: there is none */
 /* peer_named(). */
 struct peer *peer_side_named(struct peer_side *s, const char *name, bool drained, struct err *err);

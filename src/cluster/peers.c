@@ -60,8 +60,8 @@ static size_t position(const struct peers *p, struct slice id, bool *found)
 
 struct peer *peers_find(const struct peers *p, struct slice id)
 {
-    bool found;
-    size_t at = position(p, id, &found);
+    bool found = false;
+    size_t at = p == NULL ? 0 : position(p, id, &found);
 
     if (!found)
         return NULL;
@@ -71,26 +71,26 @@ struct peer *peers_find(const struct peers *p, struct slice id)
 
 uint64_t peers_ignored(const struct peers *p)
 {
-    return p->ignored;
+    return p == NULL ? 0 : p->ignored;
 }
 
 size_t peers_count(const struct peers *p)
 {
-    return p->n;
+    return p == NULL ? 0 : p->n;
 }
 
 size_t peers_count_life(const struct peers *p, enum peer_life life)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < p->n; i++)
+    for (size_t i = 0; i < peers_count(p); i++)
         n += p->table[i]->life == life;
     return n;
 }
 
 struct peer *peers_next(const struct peers *p, size_t *i)
 {
-    return *i < p->n ? p->table[(*i)++] : NULL;
+    return *i < peers_count(p) ? p->table[(*i)++] : NULL;
 }
 
 static bool grow(struct peers *p)

@@ -87,6 +87,7 @@ void peers_answered(struct peers *p, struct peer *peer);
 /* Whether Leases are being watched just now. Starts as false. */
 void peers_set_watching(struct peers *p, bool watching);
 
+/* Here and below NULL is an empty table, where no peer is given. */
 struct peer *peers_find(const struct peers *p, struct slice id);
 /* Milliseconds until a peer that left (peer->left) is forgotten. */
 uint64_t peers_forgotten_in_ms(const struct peers *p, const struct peer *peer);

@@ -5,29 +5,30 @@
 #include "base/log.h"
 #include "cluster/disco_news.h"
 #include "cluster/peers.h"
+#include "cluster/publish.h"
 
 static const char *name(const struct server *s)
 {
-    return s->o.peer == NULL ? s->o.hostname : peer_label(s->o.peer);
+    return s->peer == NULL ? s->env->hostname : peer_label(s->peer);
 }
 
 /* Who answers in its place; NULL: it does, as far as can be told. */
 static const char *another(const struct server *s, const struct pulse_view *v)
 {
-    const struct peer *p = s->o.peer;
+    const struct peer *p = s->peer;
 
     if (p == NULL || v->state != PULSE_ANSWERS || !v->hop || strcmp(v->hop_id, p->id) == 0)
         return NULL;
-    return s->o.named(s->o.arg, v->hop_id);
+    return s->handler->named(s->arg, v->hop_id);
 }
 
 /* Nothing of what is answered is this server's, its version neither. */
 static void say_elsewhere(struct server *s, const char *other)
 {
-    changes_add(s->o.changes, CHANGE_FAILED, name(s), "its address leads to %s, and what answers there is not believed",
-                other);
+    changes_add(s->env->o.changes, CHANGE_FAILED, name(s),
+                "its address leads to %s, and what answers there is not believed", other);
     log_warning("Address of a server leads to another one, which answers there", LT("server", name(s)),
-                LT("leadsTo", other), LT("address", origin_address(s->o.peer->origin)));
+                LT("leadsTo", other), LT("address", origin_address(s->peer->origin)));
     s->elsewhere = true;
 }
 
@@ -46,12 +47,12 @@ static void say_itself(struct server *s, const struct pulse_view *v, enum pulse_
     bool upgraded = s->said.binary[0] != '\0' && strcmp(s->said.binary, v->says->binary) != 0;
 
     if (v->state == PULSE_UNREACHABLE)
-        changes_add(s->o.changes, CHANGE_FAILED, name(s), "does not answer: %s", v->failure);
+        changes_add(s->env->o.changes, CHANGE_FAILED, name(s), "does not answer: %s", v->failure);
     else if (again)
-        changes_add(s->o.changes, CHANGE_RECOVERED, name(s), "answers again, %s%s%s", v->says->binary,
+        changes_add(s->env->o.changes, CHANGE_RECOVERED, name(s), "answers again, %s%s%s", v->says->binary,
                     upgraded ? ", before " : "", upgraded ? s->said.binary : "");
     else
-        changes_add(s->o.changes, before == PULSE_UNKNOWN ? CHANGE_CAME : CHANGE_CHANGED, name(s), "is %s%s%s%s%s",
+        changes_add(s->env->o.changes, before == PULSE_UNKNOWN ? CHANGE_CAME : CHANGE_CHANGED, name(s), "is %s%s%s%s%s",
                     v->says->binary[0] == '\0' ? "there" : v->says->binary,
                     v->says->emulated[0] == '\0' ? "" : ", emulates ", v->says->emulated, upgraded ? ", before " : "",
                     upgraded ? s->said.binary : "");
@@ -84,15 +85,15 @@ static void on_pulse(void *arg, enum pulse_state before)
     /* That it answers as long as anybody has asked is no news. */
     if (before != PULSE_UNKNOWN || v.state == PULSE_UNREACHABLE)
         refresh_trigger(s->discovery, REFRESH_PULSE);
-    if (v.state == PULSE_UNREACHABLE && s->o.silent != NULL)
-        s->o.silent(s->o.arg, s);
+    if (v.state == PULSE_UNREACHABLE && s->handler->silent != NULL)
+        s->handler->silent(s->arg, s);
 }
 
 static size_t servers(void *arg)
 {
     const struct server *s = arg;
 
-    return s->o.servers(s->o.arg);
+    return s->handler->servers(s->arg);
 }
 
 static void on_news(void *arg, const struct disco_news *n)
@@ -102,7 +103,7 @@ static void on_news(void *arg, const struct disco_news *n)
 
     if (!gone && !came && !changed)
         return;
-    changes_add(s->o.changes, CHANGE_CHANGED, name(s), "serves another set of APIs:%s%s%s%s%s%s%s%s",
+    changes_add(s->env->o.changes, CHANGE_CHANGED, name(s), "serves another set of APIs:%s%s%s%s%s%s%s%s",
                 gone ? " gone: " : "", n->gone, gone && came ? ";" : "", came ? " new: " : "", n->came,
                 (gone || came) && changed ? ";" : "", changed ? " changed: " : "", n->changed);
 }
@@ -115,32 +116,42 @@ static void on_polled(void *arg, bool ok, bool changed)
         pulse_answered(s->pulse, refresh_started_ms(s->discovery));
     else
         pulse_doubt(s->pulse);
-    s->o.polled(s->o.arg, s, ok, changed);
+    if (changed)
+        publish_request(s->env->publish);
+    s->handler->polled(s->arg, s, ok, changed);
 }
 
-struct server *server_new(const struct server_opts *o)
+static void on_schemas(void *arg)
+{
+    const struct server *s = arg;
+
+    publish_request(s->env->publish);
+}
+
+struct server *server_new(const struct cluster_env *env, struct peer *peer, const struct server_handler *h, void *arg)
 {
     struct server *s = mem_zalloc(sizeof(*s));
 
     if (s == NULL)
         return NULL;
-    s->o = *o;
+    s->env = env;
+    s->peer = peer;
+    s->handler = h;
+    s->arg = arg;
     s->discovery = refresh_new(&(struct refresh_opts){
-        .api = o->api,
-        .name = o->peer != NULL          ? peer_label(o->peer)
-                : o->hostname[0] != '\0' ? o->hostname
-                                         : "local",
-        .peer = o->peer != NULL,
-        .interval_ms = o->interval_ms,
-        .metrics = o->metrics,
-        .changes = o->changes,
+        .api = env->api,
+        .name = name(s)[0] != '\0' ? name(s) : "local",
+        .peer = peer != NULL,
+        .interval_ms = env->o.refresh_interval_ms,
+        .metrics = env->metrics,
+        .changes = env->o.changes,
         .on_end = on_polled,
         .on_news = on_news,
         .arg = s,
     });
-    s->schemas = schemas_new(o->api, o->peer != NULL, o->schemas_changed, o->arg);
-    s->pulse = pulse_new(&(struct pulse_opts){
-        .api = o->api, .peer = o->peer != NULL, .servers = servers, .changed = on_pulse, .arg = s});
+    s->schemas = schemas_new(env->api, peer != NULL, on_schemas, s);
+    s->pulse = pulse_new(
+        &(struct pulse_opts){.api = env->api, .peer = peer != NULL, .servers = servers, .changed = on_pulse, .arg = s});
     if (s->discovery != NULL && s->schemas != NULL && s->pulse != NULL)
         return s;
     server_free(s);

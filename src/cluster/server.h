@@ -6,21 +6,15 @@
 #ifndef MVPROXY_CLUSTER_SERVER_H
 #define MVPROXY_CLUSTER_SERVER_H
 
+#include "cluster/cluster_env.h"
 #include "cluster/pulse.h"
 #include "cluster/refresh.h"
 #include "cluster/schemas.h"
 
-struct changes;
 struct peer;
 struct server;
 
-struct server_opts {
-    struct api *api;
-    struct peer *peer;    /* NULL: the local server */
-    const char *hostname; /* of the local server; outlives it */
-    uint64_t interval_ms; /* between polls of discovery */
-    struct cluster_metrics *metrics;
-    struct changes *changes;      /* may be NULL */
+struct server_handler {
     size_t (*servers)(void *arg); /* number of servers that are probed */
     /* As refresh_opts.on_end. */
     void (*polled)(void *arg, struct server *s, bool ok, bool changed);
@@ -28,13 +22,14 @@ struct server_opts {
     const char *(*named)(void *arg, const char *id);
     /* It no longer answers probes. May be NULL. */
     void (*silent)(void *arg, struct server *s);
-    void (*schemas_changed)(void *arg);
-    void *arg;
 };
 
 /* Read-only; refresh, schemas and pulse may be used through their functions. */
 struct server {
-    struct server_opts o;
+    const struct cluster_env *env;
+    struct peer *peer; /* NULL: the local server */
+    const struct server_handler *handler;
+    void *arg;
     struct refresh *discovery;
     struct schemas *schemas;
     struct pulse *pulse;
@@ -42,8 +37,10 @@ struct server {
     bool elsewhere;      /* when it was last told of, its address led to another server */
 };
 
-/* NULL when out of memory. Nothing is polled before server_set_origin(). */
-MEM_CHECK struct server *server_new(const struct server_opts *o);
+/* NULL when out of memory. Nothing is polled before server_set_origin(). A snapshot is requested when something of it
+ * is new. */
+MEM_CHECK struct server *server_new(const struct cluster_env *env, struct peer *peer, const struct server_handler *h,
+                                    void *arg);
 void server_free(struct server *s); /* NULL is fine */
 /* NULL: polling stops. `pulse`: it is also probed (pulse.h). */
 void server_set_origin(struct server *s, struct origin *o, bool pulse);

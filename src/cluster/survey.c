@@ -153,7 +153,7 @@ static bool may_be_renewed(struct survey *s, const struct peer *p)
 
 static bool collect_peers(struct survey *s, struct served_input *in)
 {
-    size_t n = peers_count(peer_side_peers(s->side)), i = 0, used = 0;
+    size_t n = peers_count(s->side->peers), i = 0, used = 0;
     struct served_peer *peers = mem_array(n + 1, sizeof(*peers));
     bool expired = false;
     struct peer *p;
@@ -161,7 +161,7 @@ static bool collect_peers(struct survey *s, struct served_input *in)
     in->peers = peers;
     if (peers == NULL)
         return false;
-    while ((p = peer_side_next(s->side, &i)) != NULL) {
+    while ((p = peers_next(s->side->peers, &i)) != NULL) {
         if (p->life == PEER_FORGOTTEN) {
             expired = expired || may_be_renewed(s, p);
             continue;
@@ -202,8 +202,7 @@ static bool collect_peers(struct survey *s, struct served_input *in)
  * on, and says nothing. */
 static bool can_follow(const struct survey *s)
 {
-    return leases_failure(peer_side_leases(s->side)) == NULL &&
-           readiness_state(local_readiness(s->local)) == READINESS_READY;
+    return leases_failure(s->side->leases) == NULL && readiness_state(local_readiness(s->local)) == READINESS_READY;
 }
 
 /*
@@ -214,7 +213,7 @@ static bool can_follow(const struct survey *s)
  */
 static bool is_behind(struct survey *s)
 {
-    const struct leases *leases = peer_side_leases(s->side);
+    const struct leases *leases = s->side->leases;
     uint64_t now = loop_now_ms(s->env->loop);
     bool fail;
 
@@ -231,7 +230,7 @@ void survey_note_leases(struct survey *s)
     uint64_t now = loop_now_ms(s->env->loop);
     bool fail;
 
-    if (peer_side_leases(s->side) == NULL)
+    if (s->side->leases == NULL)
         return;
     fail = !can_follow(s);
     if (fail == s->leases_fail && s->leases_ms != 0)
@@ -276,8 +275,8 @@ static bool collect_excluded(const struct exclusions *x, struct served_input *in
 
 static bool leases_known(const struct survey *s)
 {
-    const struct leases *leases = peer_side_leases(s->side);
-    const struct exclusions *exclusions = peer_side_exclusions(s->side);
+    const struct leases *leases = s->side->leases;
+    const struct exclusions *exclusions = s->side->exclusions;
 
     return leases != NULL && leases_synced(leases) && exclusions != NULL && exclusions_settled(exclusions);
 }
@@ -286,7 +285,7 @@ bool survey_take(struct survey *s, struct served_input *in)
 {
     const struct cluster_env *e = s->env;
     const struct server *local = local_server(s->local);
-    struct exclusions *exclusions = peer_side_exclusions(s->side);
+    struct exclusions *exclusions = s->side->exclusions;
 
     s->unknown = false;
     s->again_ms = 0;
@@ -300,7 +299,7 @@ bool survey_take(struct survey *s, struct served_input *in)
     in->local_release = schemas_release(local->schemas);
     in->local_etag[SERVED_APIS] = refresh_apis_etag(local->discovery);
     in->local_etag[SERVED_CORE] = refresh_core_etag(local->discovery);
-    if (peer_side_peers(s->side) != NULL && !collect_peers(s, in))
+    if (s->side->peers != NULL && !collect_peers(s, in))
         return false;
     in->peers_read = !s->unknown;
     in->behind = is_behind(s);

@@ -167,12 +167,10 @@ static bool schemas(struct parts *p)
 
 static bool server(struct parts *p)
 {
-    struct server *s = server_new(&(struct server_opts){.api = p->api,
-                                                        .hostname = "cp-a",
-                                                        .interval_ms = 1000,
-                                                        .metrics = &p->metrics,
-                                                        .servers = one_server,
-                                                        .schemas_changed = nothing});
+    static const struct server_handler h = {.servers = one_server};
+    struct cluster_env env = {
+        .api = p->api, .metrics = &p->metrics, .hostname = (char[]){"cp-a"}, .o.refresh_interval_ms = 1000};
+    struct server *s = server_new(&env, NULL, &h, NULL);
 
     server_free(s);
     return s != NULL;
