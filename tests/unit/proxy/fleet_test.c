@@ -3,7 +3,8 @@
  * Control planes that are upgraded, downgraded, cut apart and killed in random order, and clients that ask throughout.
  *
  *   fleet_test [--seed S] [N]    N schedules from number S on; MVPROXY_SCHEDULES is N where it is not given
- *   fleet_test --tell S          one, step by step
+ *   fleet_test --tell S          one, step by step; what a schedule that fails prints names the whole command
+ *   --kinds K                    with the steps and questions that there were once: see KINDS
  *
  * After every answer: no 404 for what a server has that is up or only away; no 503 where an answer could be had, also
  * while the node's own server is away, nor then for what nobody has, if all others say so; nobody answers for what he
@@ -648,13 +649,13 @@ static void was_found(void)
 
 /* Link-time optimisation does not heed --wrap: then random numbers are not the seed's, and no schedule is told twice.
  */
-static void check_seed(uint64_t number)
+static void check_seed(uint64_t number, unsigned kinds)
 {
     uint64_t first = 0, second = 0, calls = mem_calls(), again;
 
-    (void)run(number, KINDS, false, &first);
+    (void)run(number, kinds, false, &first);
     again = mem_calls();
-    (void)run(number, KINDS, false, &second);
+    (void)run(number, kinds, false, &second);
     if (first != second || again - calls != mem_calls() - again)
         tap_bail("a schedule is another the second time: built with -flto?");
 }
@@ -663,11 +664,14 @@ int main(int argc, char **argv)
 {
     const char *env = getenv("MVPROXY_SCHEDULES");
     uint64_t first = 1, n = env != NULL ? strtoull(env, NULL, 10) : N_SCHEDULES, held = 0, digest, all = 0;
+    unsigned kinds = KINDS;
     bool tell = false;
 
     for (int i = 1; i < argc; i++) {
         tell |= strcmp(argv[i], "--tell") == 0;
-        if (argv[i][0] == '-' && i + 1 < argc)
+        if (strcmp(argv[i], "--kinds") == 0 && i + 1 < argc)
+            kinds = (unsigned)strtoul(argv[++i], NULL, 10);
+        else if (argv[i][0] == '-' && i + 1 < argc)
             first = strtoull(argv[++i], NULL, 10);
         else
             n = strtoull(argv[i], NULL, 10);
@@ -675,11 +679,11 @@ int main(int argc, char **argv)
     n = tell ? 1 : n;
     log_set_verbosity(tell ? 2 : -1);
     if (!tell)
-        check_seed(first);
+        check_seed(first, kinds);
     if (argc == 1)
         was_found();
     for (uint64_t i = 0; i < n; i++) {
-        held += run(first + i, KINDS, tell, &digest);
+        held += run(first + i, kinds, tell, &digest);
         all = all * 31 + digest;
     }
     /* For who compares builds: the same program gives the same answers, however fast it is. */

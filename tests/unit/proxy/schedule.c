@@ -53,9 +53,11 @@ void __attribute__((format(printf, 2, 3))) schedule_broken(struct schedule *s, c
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    if (!s->failed)
+    if (!s->failed) {
         diag("schedule %llu, %llu ms: %s", (unsigned long long)s->number,
              (unsigned long long)loop_now_ms(fleet_loop(s->fleet)) - 1000000, text);
+        diag("its story: tests/unit/proxy/fleet_test --tell %llu --kinds %u", (unsigned long long)s->number, s->kinds);
+    }
     s->failed = true;
 }
 
