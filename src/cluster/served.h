@@ -22,7 +22,7 @@ struct served_peer {
     enum served_life life;
     bool drained;         /* by an operator: gets requests only if no other server can take them */
     bool discovery_known; /* fetched at least once since the Lease appeared or changed holder */
-    bool stale;           /* lapsed, or its polls fail: what only it serves is marked Stale in the merged document */
+    bool stale;   /* lapsed, without address, or its polls fail: what only it serves is Stale in the merged document */
     bool silent;  /* its last poll or probe failed: while the local server is away it is known, and may matter */
     bool vouches; /* excluded group/versions are as it lists them in merged discovery, not as the local server did */
     bool pending; /* its discovery is not known yet, but expected: live, has an address, not silent for over a minute */

@@ -183,7 +183,7 @@ static bool collect_peers(struct survey *s, struct served_input *in)
             peers[used].last_schemas = schemas_last_index(p->server->schemas);
             peers[used].schemas_pending = are_schemas_pending(s, p);
             peers[used].release = schemas_release(p->server->schemas);
-            peers[used].stale = p->life != PEER_LIVE || refresh_failing(p->server->discovery);
+            peers[used].stale = p->life != PEER_LIVE || p->origin == NULL || refresh_failing(p->server->discovery);
             peers[used].silent = is_silent(p->server);
         }
         in->incomplete |= incomplete_without(s, p);
