@@ -170,23 +170,36 @@ static uint64_t hold_back(const struct refresh *r, enum refresh_trigger t)
 }
 
 /* Whatever makes a poll after an event, it counts only if it does not come too early. */
-static void schedule_interval(struct refresh *r)
+static uint64_t follow_up_delay(const struct refresh *r)
 {
     uint64_t delay = hold_back(r, REFRESH_EVENT), now = loop_now_ms(r->loop);
 
-    if (r->follow_up_ms == 0)
-        delay = jitter_ms(r->o.interval_ms, INTERVAL_JITTER_PERCENT);
-    else if (r->follow_up_ms > now + delay)
-        delay = r->follow_up_ms - now;
-    schedule(r, REFRESH_INTERVAL, delay);
+    return r->follow_up_ms > now + delay ? r->follow_up_ms - now : delay;
+}
+
+static void schedule_interval(struct refresh *r)
+{
+    schedule(r, REFRESH_INTERVAL,
+             r->follow_up_ms > 0 ? follow_up_delay(r) : jitter_ms(r->o.interval_ms, INTERVAL_JITTER_PERCENT));
+}
+
+/* Something wanted another poll while that one was under way: it, or what follows an event, whichever comes sooner. */
+static void plan_again(struct refresh *r, bool ok)
+{
+    uint64_t delay = ok ? hold_back(r, r->again_for) : backoff_next(&r->backoff);
+
+    r->again = false;
+    if (ok && r->follow_up_ms > 0 && follow_up_delay(r) < delay)
+        schedule_interval(r);
+    else
+        schedule(r, r->again_for, delay);
 }
 
 static void plan(struct refresh *r, bool ok)
 {
-    if (r->again) {
-        r->again = false;
-        schedule(r, r->again_for, ok ? hold_back(r, r->again_for) : backoff_next(&r->backoff));
-    } else if (!ok)
+    if (r->again)
+        plan_again(r, ok);
+    else if (!ok)
         schedule(r, REFRESH_RETRY, backoff_next(&r->backoff));
     else
         schedule_interval(r);
