@@ -292,17 +292,32 @@ static bool only_newcomers_may(const struct route_query *q, const struct subject
                                   !served_undiscovered(s, what->group, what->version));
 }
 
+/* Whoever else serves it, behind those of the latest release: an older one is better than a 503. */
+static bool add_older(const struct route_query *q, const struct subject *what, struct route *out)
+{
+    struct route all = {.n_candidates = 0};
+    struct survey s = survey_peers(q, what, (struct conditions){.live = false}, &all);
+
+    shuffle_candidates(q, &s, &all);
+    for (size_t i = 0; i < all.n_candidates && out->n_candidates < ROUTE_MAX_CANDIDATES; i++)
+        if (served_peer_at(q->served, all.candidates[i])->release < out->release)
+            out->candidates[out->n_candidates++] = all.candidates[i];
+    return s.served;
+}
+
 /* Rows 8 and 9. False: it is no known peer's. */
 static bool goes_to_peer(const struct route_query *q, const struct subject *what, struct route *out)
 {
-    struct survey s = survey_peers(q, what, (struct conditions){.release = newest_release(q, what)}, out);
+    uint64_t newest = newest_release(q, what);
+    struct survey s = survey_peers(q, what, (struct conditions){.release = newest}, out);
 
-    if (out->n_candidates > 0) {
-        shuffle_candidates(q, &s, out);
+    shuffle_candidates(q, &s, out);
+    out->release = newest;
+    s.served |= newest > 0 && add_older(q, what, out);
+    if (out->n_candidates > 0)
         decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
-    } else if (s.served) {
+    else if (s.served)
         refuse(out, ROUTE_ROW_NO_ADDRESS, STATUS_NO_ENDPOINT);
-    }
     return s.served;
 }
 

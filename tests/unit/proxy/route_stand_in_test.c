@@ -104,6 +104,47 @@ static void decide(const struct served *s, const char *target, bool rerouted, ui
     arena_free(a);
 }
 
+/* The local server is ready, and lacks it; those of the latest release mean more by it than others. */
+static void newest(struct disco *with, struct disco *without)
+{
+    static const struct {
+        const char *peers, *asked;
+        uint64_t release;
+        const char *what;
+    } rows[] = {
+        {"LO L LO", "1", 34, "the latest release first, then the others"},
+        {"LO lD L", "2", 34, "who is drained comes behind"},
+        {"L LO GO", "0", 34, "who has lapsed as well"},
+        {"LO GO", "0", 33, "the latest that is there"},
+    };
+    struct arena *a = arena_new(1 << 16);
+    struct reqinfo info;
+
+    if (a == NULL || reqinfo_parse(a, SLICE_LIT("GET"), SLICE_LIT(LISTED), &info) != REQINFO_OK)
+        tap_bail("test request");
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct served *s = make_served(rows[i].peers, false, false, with, without);
+        struct route_query q = {.info = &info,
+                                .newest = true,
+                                .failover = true,
+                                .local_state = READINESS_READY,
+                                .served = s,
+                                .healthy = is_healthy};
+
+        for (q.dice = 1; q.dice < 6; q.dice++) {
+            struct route r;
+
+            route_decide(&q, &r);
+            is_str(route_row_name(r.row), route_row_name(ROUTE_ROW_PEER), "%s: %s", rows[i].peers, rows[i].what);
+            ok(r.n_candidates == served_n_peers(s) && r.candidates[0] == (uint16_t)(rows[i].asked[0] - '0'),
+               "all of them, in that order");
+            is_u64(r.release, rows[i].release, "with a Warning where it is an older one");
+        }
+        served_unref(s);
+    }
+    arena_free(a);
+}
+
 /* How many of the candidates have the letter of these peers, which stand there without spaces. */
 static size_t count(const struct route *r, const char *peers, char letter)
 {
@@ -313,6 +354,7 @@ int main(void)
     documents(with);
     aggregated(with, without);
     nobodys(without);
+    newest(with, without);
     disco_unref(with);
     disco_unref(without);
     return tap_end();
