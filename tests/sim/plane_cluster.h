@@ -36,7 +36,8 @@ struct plane_local {
 };
 void plane_local(struct plane *p, const struct plane_local *l);
 
-/* For plane.c: p->cluster, until that is free. */
+/* For plane.c: makes p->cluster; frees it, when the loop has come to rest. What it knows goes before the origins do
+ * (fake_cluster_forget()). */
 void plane_cluster_open(struct plane *p);
 void plane_cluster_close(struct plane *p);
 
