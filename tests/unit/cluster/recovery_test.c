@@ -349,26 +349,26 @@ static void withdrawn_address(void)
     char holder[100];
     struct kube_lease l = {.hostname = "cp-b", .holder = holder, .duration_s = 3600};
     struct kube_server *b;
-    struct world w;
+    struct cluster_kit w;
 
-    world_init(&w, WORLD_BASE);
-    b = world_peer(&w, "cp-b", "10.0.0.2:6443", WORLD_BATCH);
-    world_start(&w);
-    ok(world_ready(&w, 8000), "ready");
-    is_str(world_freshness(&w, "batch"), "Current", "what a peer has");
+    cluster_kit_init(&w, KIT_BASE);
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 8000), "ready");
+    is_str(cluster_kit_freshness(&w, "batch"), "Current", "what a peer has");
     kube_pause_renewal(b, true);
     l.name = kube_id(b);
     l.renew_us = clock_wall_us();
     (void)snprintf(holder, sizeof(holder), "%s_process-1", l.name);
     kube_put_lease(w.store, &l);
     sim_run_ms(w.loop, 1000);
-    ok(world_peer_of(&w, b)->life == SERVED_LIVE && world_peer_of(&w, b)->origin == NULL,
+    ok(cluster_kit_peer_of(&w, b)->life == SERVED_LIVE && cluster_kit_peer_of(&w, b)->origin == NULL,
        "live, and not to be reached");
-    is_str(world_freshness(&w, "batch"), "Stale", "what only it has");
+    is_str(cluster_kit_freshness(&w, "batch"), "Stale", "what only it has");
     kube_pause_renewal(b, false);
     sim_run_ms(w.loop, 12000);
-    is_str(world_freshness(&w, "batch"), "Current", "until there is an address again");
-    world_end(&w);
+    is_str(cluster_kit_freshness(&w, "batch"), "Current", "until there is an address again");
+    cluster_kit_end(&w);
 }
 
 /* Whoever writes Leases could otherwise hold back every API that nobody has, for ever. */

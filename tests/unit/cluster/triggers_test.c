@@ -388,28 +388,28 @@ static void legacy_walks(unsigned groups)
 /* Who has made a CRD asks for it until it is there: that holds back only what such clients cause. */
 static void event_amid_misses(enum kube_form form)
 {
-    struct world w;
-    char apis[1000] = WORLD_BASE;
+    struct cluster_kit w;
+    char apis[1000] = KIT_BASE;
     unsigned ms = 0;
 
     for (unsigned i = 1; i < 20; i++)
         (void)snprintf(apis + strlen(apis), sizeof(apis) - strlen(apis), ";g%u.k8s.io/v1:things", i);
-    world_init(&w, apis);
+    cluster_kit_init(&w, apis);
     kube_set_form(w.local, form);
-    world_start(&w);
-    if (!world_ready(&w, 5000))
+    cluster_kit_start(&w);
+    if (!cluster_kit_ready(&w, 5000))
         tap_bail("not ready");
     sim_run_ms(w.loop, QUIET_MS);
     kube_put_crd(w.store, "things.x.example.com", "x.example.com", "v1");
     (void)snprintf(apis + strlen(apis), sizeof(apis) - strlen(apis), ";x.example.com/v1:things");
-    for (; ms < 2000 && !world_local_serves(&w, "x.example.com", "v1", "things"); ms += 5) {
+    for (; ms < 2000 && !cluster_kit_local_serves(&w, "x.example.com", "v1", "things"); ms += 5) {
         if (ms == 500)
             kube_set_apis(w.local, apis);
         (void)cluster_local_miss(w.cluster, NULL, NULL);
         sim_run_ms(w.loop, 5);
     }
     ok(ms < 1500, "form %d: served half a second later, and known after %u ms", form, ms);
-    world_end(&w);
+    cluster_kit_end(&w);
 }
 
 int main(void)

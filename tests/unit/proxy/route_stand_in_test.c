@@ -129,7 +129,7 @@ static void newest(struct disco *with, struct disco *without)
                                 .failover = true,
                                 .local_state = READINESS_READY,
                                 .served = s,
-                                .healthy = is_healthy};
+                                .healthy = route_kit_is_healthy};
 
         for (q.dice = 1; q.dice < 6; q.dice++) {
             struct route r;
