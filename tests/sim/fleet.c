@@ -1,65 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "sim/fleet.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/metric.h"
-#include "cluster/cluster.h"
-#include "cluster/cluster_view.h"
 #include "kube/reqinfo.h"
+#include "kube/server_id.h"
 #include "lib/tap.h"
-#include "proxy/explain.h"
-#include "proxy/proxy.h"
 #include "sim/cluster_kit.h"
-#include "sim/sim_front.h"
+#include "sim/fleet_customs.h"
+#include "sim/fleet_internal.h"
 
-enum { ASK_TIMEOUT_MS = 90000, MAX_WRITES = 4096, WITHDRAWN_MS = 5000 };
-
-struct node {
-    struct fleet *fleet;
-    unsigned number;
-    char hostname[16], front_address[32], front_host[32];
-    struct kube_server *server;
-    struct back *back;
-    struct origin *local;
-    struct origin *etcd[FLEET_ETCD_MEMBERS];
-    struct sim_front front;
-    struct metrics *metrics;
-    struct cluster_opts opts;
-    struct cluster *cluster; /* NULL: its mvproxy is dead */
-    struct proxy *proxy;
-    uint64_t server_since, proxy_since; /* 0: not up */
-    uint64_t server_until;              /* when it was up last */
-    bool hangs, withdrawn;
-    unsigned minor; /* 0: never mind */
-};
-
-struct fleet {
-    struct loop *loop;
-    struct back *net; /* that clients are in, and all servers */
-    struct kube_store *store;
-    unsigned n;
-    struct node nodes[FLEET_MAX];
-    bool cut[FLEET_MAX][FLEET_MAX];
-    uint64_t path_since[FLEET_MAX][FLEET_MAX], changed;
-    struct origin *fronts[FLEET_MAX]; /* as clients reach them */
-    unsigned char written[MAX_WRITES];
-    size_t n_writes, asking;
-    bool deletes_lacking;
-    struct sim_etcd *etcd; /* NULL: none */
-    struct sim_server *members[FLEET_ETCD_MEMBERS];
-    bool cut_etcd[FLEET_MAX];
-    unsigned failures;
-};
-
-struct question {
-    struct fleet *fleet;
-    struct fleet_answer answer;
-    void (*answered)(void *arg, const struct fleet_answer *a);
-    void *arg;
-};
+enum { WITHDRAWN_MS = 5000 };
 
 static void __attribute__((format(printf, 2, 3))) failed(struct fleet *f, const char *fmt, ...)
 {
@@ -85,6 +37,27 @@ static void refuse(struct sim_request *q, bool group_known)
                       "\"code\":404}\n"));
     else
         sim_reply(q, 404, "text/plain; charset=utf-8", NULL, SLICE_LIT("404 page not found\n"));
+}
+
+/* RBAC and CRDs are not read yet: what is not known may be there all the same. */
+static void refuse_for_now(struct sim_request *q)
+{
+    sim_reply(
+        q, 503, "application/json", NULL,
+        SLICE_LIT("{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\",\"message\":"
+                  "\"the request has been made before all known HTTP paths have been installed, please try again\","
+                  "\"reason\":\"ServiceUnavailable\",\"details\":{\"retryAfterSeconds\":5},\"code\":503}\n"));
+    sim_field(q, "Retry-After", "5");
+}
+
+static void deny(struct node *n, struct sim_request *q, const struct gvr *g)
+{
+    bool ours = kube_knows(n->server, g->group, SLICE_NONE) && !customs_owns(g->group);
+
+    if (!ours && n->custom != NULL && customs_server_loading(n->custom))
+        refuse_for_now(q);
+    else
+        refuse(q, ours);
 }
 
 static void note_write(struct node *n, struct slice name)
@@ -118,11 +91,11 @@ static bool serve_resource(void *arg, struct sim_request *q)
         return false;
     check_identity(n, q);
     g = reqinfo_gvr(&info);
-    if (!kube_serves(n->server, &g)) {
-        refuse(q, kube_knows(n->server, g.group, SLICE_NONE));
+    if (!kube_serves_sub(n->server, &g, info.subresource)) {
+        deny(n, q, &g);
         return true;
     }
-    if (slice_eq(sim_method(q), SLICE_LIT("DELETE")))
+    if (!slice_eq(sim_method(q), SLICE_LIT("GET")))
         note_write(n, info.name);
     (void)snprintf(body, sizeof(body), "{\"kind\":\"Thing\",\"server\":%u}", n->number);
     sim_reply(q, 200, "application/json", NULL, slice_str(body));
@@ -186,6 +159,8 @@ struct fleet *fleet_new(unsigned nodes)
     f->store = kube_store_new(f->loop);
     f->n = nodes;
     f->changed = loop_now_ms(f->loop);
+    for (unsigned i = 0; i < nodes; i++)
+        f->nodes[i].proxy_until = f->changed;
     sim_back_paths(f->net, reach, f);
     for (unsigned i = 0; i < nodes; i++)
         init_node(f, i);
@@ -248,6 +223,8 @@ unsigned fleet_free(struct fleet *f)
 
         if (sim_open(n->back) > 0)
             failed(f, "%zu requests of node %u are left behind", sim_open(n->back), i);
+        if (n->custom != NULL)
+            customs_server_free(n->custom);
         origin_unref(n->local);
         origin_unref(f->fronts[i]);
         for (unsigned m = 0; f->etcd != NULL && m < FLEET_ETCD_MEMBERS; m++)
@@ -256,6 +233,7 @@ unsigned fleet_free(struct fleet *f)
     }
     if (f->etcd != NULL)
         sim_etcd_free(f->etcd);
+    customs_free(f->customs);
     kube_store_free(f->store);
     back_free(f->net);
     loop_free(f->loop);
@@ -318,6 +296,44 @@ static void register_apis(struct fleet *f, const char *apis)
     }
 }
 
+void fleet_use_newest(struct fleet *f)
+{
+    f->newest = true;
+}
+
+static void serve_customs(void *arg, bool loading)
+{
+    struct node *n = arg;
+    char apis[1000];
+
+    (void)snprintf(apis, sizeof(apis), "%s", n->apis);
+    customs_print(n->custom, apis, sizeof(apis));
+    kube_set_apis(n->server, apis);
+    kube_fail_check(n->server, loading ? "poststarthook/crd-informer-synced" : NULL);
+}
+
+struct customs *fleet_use_customs(struct fleet *f)
+{
+    f->customs = customs_new(f->loop, f->store);
+    for (unsigned i = 0; i < f->n; i++)
+        f->nodes[i].custom = customs_server_new(f->customs, serve_customs, &f->nodes[i]);
+    return f->customs;
+}
+
+void fleet_pace_customs(struct fleet *f, unsigned node, uint64_t lag_ms, uint64_t load_ms)
+{
+    customs_server_pace(f->nodes[node].custom, lag_ms, load_ms);
+}
+
+uint64_t fleet_loaded(const struct fleet *f, unsigned node)
+{
+    const struct node *n = &f->nodes[node];
+
+    uint64_t loaded = customs_server_loaded(n->custom), up = fleet_server_up(f, node);
+
+    return loaded < up ? loaded : up; /* also since it ran again */
+}
+
 void fleet_delete_lacking(struct fleet *f)
 {
     f->deletes_lacking = true;
@@ -340,7 +356,7 @@ static void delete_lacking(struct fleet *f, struct kube_server *k)
 
     while (slice_split(&rest, ';', &one)) {
         one.n -= one.n > 0; /* the colon */
-        if (!slice_split(&one, '/', &group) || kube_knows(k, group, one))
+        if (!slice_split(&one, '/', &group) || kube_knows(k, group, one) || customs_owns(group))
             continue;
         (void)snprintf(name, sizeof(name), "%.*s.%.*s", (int)one.n, one.p, (int)group.n, group.p);
         kube_delete(f->store, KUBE_APISERVICE, name);
@@ -367,6 +383,9 @@ void fleet_start_server(struct fleet *f, unsigned node, const char *apis, int64_
     fleet_hang_server(f, node, false);
     f->changed = n->server_since = loop_now_ms(f->loop);
     kube_set_apis(n->server, apis);
+    (void)snprintf(n->apis, sizeof(n->apis), "%s", apis);
+    if (n->custom != NULL)
+        customs_server_start(n->custom);
     if (n->minor == 0 || n->minor >= 35)
         kube_start(n->server, skew_us);
     else
@@ -385,6 +404,8 @@ void fleet_stop_server(struct fleet *f, unsigned node, bool graceful)
         return;
     f->changed = n->server_until = loop_now_ms(f->loop);
     n->server_since = 0;
+    if (n->custom != NULL)
+        customs_server_pause(n->custom, true);
     kube_stop(n->server, graceful && (n->minor == 0 || n->minor >= 35));
 }
 
@@ -398,6 +419,8 @@ void fleet_hang_server(struct fleet *f, unsigned node, bool hangs)
     f->changed = loop_now_ms(f->loop);
     n->server_since = hangs ? 0 : f->changed;
     n->server_until = f->changed;
+    if (n->custom != NULL)
+        customs_server_pause(n->custom, hangs);
     kube_sim(n->server)->fault = hangs ? SIM_HANG : SIM_FINE;
     kube_pause_renewal(n->server, hangs || (n->minor > 0 && n->minor < 26));
     if (!hangs)
@@ -414,6 +437,7 @@ static struct proxy_opts proxy_opts_of(const struct node *n)
                                .group_headers = group,
                                .extra_header_prefixes = extra,
                                .can_assert = true,
+                               .newest = n->fleet->newest,
                                .request_timeout_ms = 60000,
                                .discovery_authz_ttl_ms = 10000};
 }
@@ -457,6 +481,7 @@ void fleet_kill_proxy(struct fleet *f, unsigned node)
 
     if (n == NULL)
         return;
+    n->proxy_until = loop_now_ms(f->loop);
     sim_server_break(n->front.server);
     proxy_free(n->proxy);
     cluster_free(n->cluster);
@@ -554,6 +579,21 @@ uint64_t fleet_path_up(const struct fleet *f, unsigned from, unsigned to)
     return f->cut[from][to] ? 0 : since(f, f->path_since[from][to]);
 }
 
+uint64_t fleet_path_cut(const struct fleet *f, unsigned from, unsigned to)
+{
+    return f->cut[from][to] ? since(f, f->path_since[from][to]) : 0;
+}
+
+uint64_t fleet_proxy_dead(const struct fleet *f, unsigned node)
+{
+    return f->nodes[node].cluster != NULL ? 0 : since(f, f->nodes[node].proxy_until);
+}
+
+bool fleet_proxy_runs(const struct fleet *f, unsigned node)
+{
+    return f->nodes[node].cluster != NULL;
+}
+
 uint64_t fleet_quiet(const struct fleet *f)
 {
     return since(f, f->changed);
@@ -564,122 +604,13 @@ uint64_t fleet_registered(const struct fleet *f, const struct gvr *g)
     return since(f, kube_registered_ms(f->store, g->group, g->version));
 }
 
-bool fleet_has(const struct fleet *f, unsigned node, const struct gvr *g)
+bool fleet_leased(const struct fleet *f, unsigned node, bool *addressed)
 {
-    return kube_serves(f->nodes[node].server, g);
-}
+    char older[SERVER_ID_BYTES_126] = "";
+    const char *id = kube_id(f->nodes[node].server);
 
-/* ---- clients ---- */
-
-static void on_answer(void *arg, const struct fetch_result *r)
-{
-    static const char by[] = "\"server\":";
-    struct question *q = arg;
-    const char *at = NULL;
-
-    if (r->ok) {
-        q->answer.ended = true;
-        q->answer.status = r->head->status;
-        q->answer.body = r->body;
-        at = r->body.n == 0 ? NULL : memmem(r->body.p, r->body.n, by, sizeof(by) - 1);
-    }
-    q->answer.server = at == NULL ? -1 : (int)strtol(at + sizeof(by) - 1, NULL, 10);
-    q->fleet->asking--;
-    q->answered(q->arg, &q->answer);
-    mem_free(q);
-}
-
-enum { TARGET_BYTES = 200 };
-
-static const char *method_of(bool write)
-{
-    return write ? "DELETE" : "GET";
-}
-
-static void print_target(const struct fleet *f, const struct gvr *g, char target[TARGET_BYTES])
-{
-    (void)snprintf(target, TARGET_BYTES, "/%s%.*s/%.*s/namespaces/default/%.*s/w%zu", g->group.n == 0 ? "api" : "apis/",
-                   (int)g->group.n, g->group.p == NULL ? "" : g->group.p, (int)g->version.n, g->version.p,
-                   (int)g->resource.n, g->resource.p, f->n_writes);
-}
-
-/* As the daemon says it to explain, without its words for people. */
-static bool look_at_server(void *arg, const char *id, struct explain_server *out)
-{
-    const struct cluster_view *v = arg;
-
-    for (size_t i = 0; i < v->n; i++)
-        if (strcmp(v->servers[i].id, id) == 0) {
-            *out = (struct explain_server){.answers = v->servers[i].answers != PULSE_UNREACHABLE &&
-                                                      v->servers[i].address != NULL,
-                                           .refuses = v->servers[i].refuses,
-                                           .error = v->servers[i].error};
-            return true;
-        }
-    return false;
-}
-
-bool fleet_explain(struct fleet *f, unsigned node, const struct gvr *g, bool write, struct buf *out)
-{
-    const struct node *n = &f->nodes[node];
-    char target[TARGET_BYTES];
-    struct cluster_view view;
-    struct explain_query q = {
-        .method = method_of(write), .target = target, .user = "client", .look = look_at_server, .arg = &view};
-    struct err err;
-    bool told;
-
-    err_clear(&err);
-    print_target(f, g, target);
-    if (n->cluster == NULL || !cluster_view_take(n->cluster, &view))
-        return false;
-    told = explain_request(n->proxy, &q, out, &err);
-    cluster_view_free(&view);
-    return told;
-}
-
-void fleet_ask(struct fleet *f, unsigned node, const struct gvr *g, bool write,
-               void (*answered)(void *arg, const struct fleet_answer *a), void *arg)
-{
-    struct question *q = must_zalloc(sizeof(*q));
-    struct http_field user = {.name = SLICE_LIT(SIM_USER), .value = SLICE_LIT("client")};
-    char target[TARGET_BYTES];
-    struct fetch_opts o = {.origin = f->fronts[node],
-                           .method = slice_str(method_of(write)),
-                           .fields = &user,
-                           .n_fields = 1,
-                           .ceiling = FLEET_DOCUMENT_BYTES,
-                           .timeout_ms = ASK_TIMEOUT_MS};
-
-    *q = (struct question){.fleet = f, .answered = answered, .arg = arg};
-    q->answer = (struct fleet_answer){.node = node, .gvr = *g, .write = write, .asked_ms = loop_now_ms(f->loop)};
-    print_target(f, g, target);
-    q->answer.number = f->n_writes++;
-    o.target = slice_str(target);
-    f->asking++;
-    /* Memory may fail once, by order of a test. */
-    if (fetch_start(f->net, f->loop, &o, on_answer, q) == NULL &&
-        fetch_start(f->net, f->loop, &o, on_answer, q) == NULL)
-        abort();
-}
-
-size_t fleet_asking(const struct fleet *f)
-{
-    return f->asking;
-}
-
-bool fleet_lists(struct fleet *f, unsigned node, const struct gvr *g)
-{
-    struct cluster *c = f->nodes[node].cluster;
-    const struct disco_doc *d = c == NULL ? NULL : served_merged_doc(cluster_served(c), SERVED_APIS);
-
-    return d == NULL || disco_doc_resource(d, g) != NULL;
-}
-
-struct slice fleet_document(struct fleet *f, unsigned node)
-{
-    struct cluster *c = f->nodes[node].cluster;
-    const struct served_document *d = c == NULL ? NULL : served_merged(cluster_served(c), SERVED_V2);
-
-    return d == NULL ? SLICE_LIT("") : d->body;
+    (void)server_id_126_from_hostname(slice_str(f->nodes[node].hostname), older);
+    if (addressed != NULL)
+        *addressed = kube_lease_has_address(f->store, id) || kube_lease_has_address(f->store, older);
+    return kube_has_lease(f->store, id) || kube_has_lease(f->store, older);
 }

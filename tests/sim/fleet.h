@@ -15,6 +15,8 @@
 
 enum { FLEET_MAX = 4, FLEET_ETCD_MEMBERS = 2, FLEET_DOCUMENT_BYTES = 16 << 10 };
 
+struct customs;
+struct disco_doc;
 struct fleet;
 struct metrics;
 
@@ -40,6 +42,14 @@ void fleet_cut_etcd(struct fleet *f, unsigned node, bool cut);
 void fleet_start_server(struct fleet *f, unsigned node, const char *apis, int64_t skew_us);
 /* From now on a server that starts deletes the APIServices of what it lacks, as kube-apiserver does. */
 void fleet_delete_lacking(struct fleet *f);
+/* Custom resources and aggregated APIs, none of which are there at first (fleet_customs.h): before the first server
+ * starts. Until told otherwise each server has what changes at once. */
+struct customs *fleet_use_customs(struct fleet *f);
+void fleet_pace_customs(struct fleet *f, unsigned node, uint64_t lag_ms, uint64_t load_ms);
+/* Since when a server that is up has read them, in milliseconds; 0: it has not. */
+uint64_t fleet_loaded(const struct fleet *f, unsigned node);
+/* Whoever starts from now on has skewed-resources: newest. */
+void fleet_use_newest(struct fleet *f);
 /* Discovery in its legacy form, with the list of stored APIServices, or aggregated. */
 void fleet_set_legacy(struct fleet *f, unsigned node, bool legacy);
 /* The minor version that it is of from its next start on: before 26 it has no Lease, before 35 it neither deletes it
@@ -76,10 +86,18 @@ uint64_t fleet_server_up(const struct fleet *f, unsigned node);
 uint64_t fleet_server_away(const struct fleet *f, unsigned node);
 uint64_t fleet_proxy_up(const struct fleet *f, unsigned node);
 uint64_t fleet_path_up(const struct fleet *f, unsigned from, unsigned to);
+/* Likewise: its mvproxy has ended, or never ran; packets do not pass. Whether it runs, with or without peers. */
+uint64_t fleet_proxy_dead(const struct fleet *f, unsigned node);
+uint64_t fleet_path_cut(const struct fleet *f, unsigned from, unsigned to);
+bool fleet_proxy_runs(const struct fleet *f, unsigned node);
 /* Since when nothing of the above has changed on any node. */
 uint64_t fleet_quiet(const struct fleet *f);
 /* As a server is, or was when it was stopped. */
 bool fleet_has(const struct fleet *f, unsigned node, const struct gvr *g);
+bool fleet_has_version(const struct fleet *f, unsigned node, const struct gvr *g); /* its group/version */
+
+/* Whether there is a Lease of its server, and (NULL: never mind) one that says where its mvproxy is. */
+bool fleet_leased(const struct fleet *f, unsigned node, bool *addressed);
 
 /* Since when an APIService names its group/version, likewise. */
 uint64_t fleet_registered(const struct fleet *f, const struct gvr *g);
@@ -105,7 +123,8 @@ size_t fleet_asking(const struct fleet *f);
 bool fleet_explain(struct fleet *f, unsigned node, const struct gvr *g, bool write, struct buf *out);
 /* Whether that is named in it, if there is one. */
 bool fleet_lists(struct fleet *f, unsigned node, const struct gvr *g);
-/* The merged document that a node's mvproxy has now, "" without; valid until time passes. */
+/* The merged document that a node's mvproxy has now, "" without; valid until time passes. The same, parsed; NULL. */
 struct slice fleet_document(struct fleet *f, unsigned node);
+const struct disco_doc *fleet_parsed(struct fleet *f, unsigned node);
 
 #endif

@@ -236,11 +236,18 @@ static void legacy_resources(struct buf *b, struct slice gv, struct slice resour
     buf_printf(b, "{\"kind\":\"APIResourceList\",\"apiVersion\":\"v1\",\"groupVersion\":\"%.*s\",\"resources\":[",
                (int)gv.n, gv.p);
     while (slice_split(&resources, ',', &name)) {
-        name.n = slice_index(name, '+');
+        struct slice plain = slice_of(name.p, slice_index(name, '+')), sub = slice_from(name, plain.n + 1);
+
         buf_printf(b,
                    "%s{\"name\":\"%.*s\",\"singularName\":\"\",\"namespaced\":true,\"kind\":\"K%.*s\",\"verbs\":["
                    "\"get\",\"list\",\"delete\"]}",
-                   first ? "" : ",", (int)name.n, name.p, (int)name.n, name.p);
+                   first ? "" : ",", (int)plain.n, plain.p, (int)plain.n, plain.p);
+        if (sub.n > 0)
+            buf_printf(
+                b,
+                ",{\"name\":\"%.*s/%.*s\",\"singularName\":\"\",\"namespaced\":true,\"kind\":\"K%.*s\",\"verbs\":["
+                "\"get\",\"patch\"]}",
+                (int)plain.n, plain.p, (int)sub.n, sub.p, (int)plain.n, plain.p);
         first = false;
     }
     buf_append_str(b, "]}");
@@ -254,7 +261,9 @@ static bool legacy_body(const struct kube_server *k, struct slice path, struct b
     if (slice_eq(path, SLICE_LIT("/api")))
         return buf_append_str(b, "{\"kind\":\"APIVersions\",\"versions\":[\"v1\"]}");
     if (slice_eq(path, SLICE_LIT("/api/v1"))) {
-        legacy_resources(b, SLICE_LIT("v1"), SLICE_LIT("pods,services,configmaps"));
+        rest = slice_str(k->core_apis);
+        (void)next_gv(&rest, &group, &version, &resources);
+        legacy_resources(b, SLICE_LIT("v1"), resources);
         return true;
     }
     while (next_gv(&rest, &group, &version, &resources)) {
@@ -685,27 +694,34 @@ uint64_t kube_schemas_unchanged(const struct kube_server *k)
     return k->schemas_unchanged;
 }
 
-static bool lists(struct slice resources, struct slice name)
+static bool lists(struct slice resources, struct slice name, struct slice sub)
 {
-    struct slice one;
+    struct slice one, plain;
 
-    while (slice_split(&resources, ',', &one))
-        if (slice_eq(slice_of(one.p, slice_index(one, '+')), name))
-            return true;
+    while (slice_split(&resources, ',', &one)) {
+        plain = slice_of(one.p, slice_index(one, '+'));
+        if (slice_eq(plain, name))
+            return sub.n == 0 || (plain.n < one.n && slice_eq(slice_from(one, plain.n + 1), sub));
+    }
     return false;
 }
 
-bool kube_serves(const struct kube_server *k, const struct gvr *gvr)
+bool kube_serves_sub(const struct kube_server *k, const struct gvr *gvr, struct slice sub)
 {
     struct slice rest = slice_str(gvr->group.n == 0 ? k->core_apis : k->apis), group, version, resources;
 
     for (size_t i = 0; gvr->group.n > 0 && i < k->n_gvs; i++)
         if (slice_eq(k->gvs[i].group, gvr->group) && slice_eq(k->gvs[i].version, gvr->version))
-            return lists(k->gvs[i].resources, gvr->resource);
+            return lists(k->gvs[i].resources, gvr->resource, sub);
     while ((gvr->group.n == 0 || k->n_gvs == GVS) && next_gv(&rest, &group, &version, &resources))
         if (slice_eq(group, gvr->group) && slice_eq(version, gvr->version))
-            return lists(resources, gvr->resource);
+            return lists(resources, gvr->resource, sub);
     return false;
+}
+
+bool kube_serves(const struct kube_server *k, const struct gvr *gvr)
+{
+    return kube_serves_sub(k, gvr, SLICE_LIT(""));
 }
 
 bool kube_knows(const struct kube_server *k, struct slice wanted_group, struct slice wanted_version)

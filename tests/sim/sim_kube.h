@@ -51,6 +51,8 @@ void kube_put_lease(struct kube_store *s, const struct kube_lease *l);
 struct arena *kube_arena(void);
 /* The Lease as it is; text lives in the arena. False: there is none. */
 bool kube_get_lease(struct kube_store *s, const char *name, struct arena *a, struct lease *out);
+bool kube_has_lease(struct kube_store *s, const char *name);
+bool kube_lease_has_address(struct kube_store *s, const char *name); /* an annotation says it */
 /* Counts of writes that succeeded; of "TAG": patches of LEASE_DISCOVERY_ANNOTATION, which are not among the PATCHes. */
 uint64_t kube_lease_writes(const struct kube_store *s, const char *method);
 /* `versions`: space-separated. */
@@ -92,6 +94,7 @@ void kube_set_map(struct kube_server *k, const char *body);
 uint64_t kube_map_requests(const struct kube_server *k);
 /* Whether it serves that, by what it was told. */
 bool kube_serves(const struct kube_server *k, const struct gvr *gvr);
+bool kube_serves_sub(const struct kube_server *k, const struct gvr *gvr, struct slice subresource); /* empty: none */
 /* A whole group, or (version not empty) a version of it. */
 bool kube_knows(const struct kube_server *k, struct slice group, struct slice version);
 /* Asked for every path that the model does not know; false: not answered. */

@@ -488,6 +488,18 @@ bool kube_get_lease(struct kube_store *s, const char *name, struct arena *a, str
     return o != NULL && (read_lease(o, a, out) || read_lease(o, a, out));
 }
 
+bool kube_has_lease(struct kube_store *s, const char *name)
+{
+    return find(s, KUBE_LEASE, name) != NULL;
+}
+
+bool kube_lease_has_address(struct kube_store *s, const char *name)
+{
+    char address[300];
+
+    return kube_store_annotation(s, name, LEASE_ADVERTISE_ANNOTATION, address, sizeof(address));
+}
+
 uint64_t kube_lease_writes(const struct kube_store *s, const char *method)
 {
     if (strcmp(method, "TAG") == 0)

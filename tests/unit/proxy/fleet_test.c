@@ -9,8 +9,10 @@
  * After every answer: no 404 for what a server has that is up or only away; no 503 where an answer could be had, also
  * while the node's own server is away, nor then for what nobody has, if all others say so; nobody answers for what he
  * has not; no write twice; every request ends. Before every step: nothing that a server has, which was read and is up
- * or only away, is missing in a merged document. When all is well again: the same document everywhere, of what all
- * have, two seconds after the last change, and 404 for what nobody has.
+ * or only away, is missing in a merged document. All the time: of what can be known of each document, each
+ * group/version is there, Current or Stale, or is not; documents of who knows the same are the same; custom resources
+ * and aggregated APIs are as they are, never as an old document has them. When all is well again: the same document
+ * everywhere, of what all have, two seconds after the last change, and 404 for what nobody has.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,19 +22,24 @@
 #include "kube/server_id.h"
 #include "lib/tap.h"
 #include "unit/proxy/schedule.h"
+#include "unit/proxy/schedule_etcd.h"
 
 enum {
     STEPS = 30,
     STEP_MAX_MS = 6000,
     QUESTION_MS = 300,
+    LOOK_MS = 500,     /* at documents */
     SOON_MS = 10000,   /* after the last trouble; what comes later is asked for more rarely */
+    LAPSING_MS = 8000, /* more, where a Lease is not renewed */
     RETRIED_MS = 1000, /* more, where only a retry tells that a server is back: nobody asks each second */
     /* Of steps. From 14 on servers have legacy discovery now and then, and delete APIServices; from 15 on there is
        etcd; from 17 on there are two to four nodes, and servers that keep their holder or have no Lease, or that
        of 1.26; from 18 on servers are asked each second whether they are there, as the daemon asks, which is no step;
        from 19 on mvproxies also end as by SIGTERM, are reloaded without peers, servers hang, clocks are set, and Leases
-       are forged; from 20 on clients ask for what nobody has. */
-    KINDS = 20,
+       are forged; from 20 on clients ask for what nobody has; from 21 on servers have subresources that others lack,
+       and different schemas, some do not renew their Leases, and custom resources and aggregated APIs come and go, by
+       dice of their own. */
+    KINDS = 21,
     STEP_KINDS = 21,
     CLOCK_SET_S = 30, /* back or forth, at most */
     OPEN_MAX = 30,    /* requests of one mvproxy when all is well: what it watches, and what it asks just now */
@@ -44,20 +51,29 @@ static uint64_t min_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* None, or some. In this order whatever compiler made it: a number is to be the same schedule everywhere. */
-static uint64_t draw_delay(struct schedule *s)
-{
-    uint64_t any = schedule_dice(s, 2), ms = schedule_dice(s, 3000);
-
-    return any * ms;
-}
-
 /* ---- steps ---- */
+
+/* "+scale", if this one is to have that. */
+static const char *draw_subresource(struct schedule *s, size_t thing)
+{
+    const struct thing *t = schedule_thing(thing);
+    size_t n = strlen(t->resource);
+
+    for (size_t i = SUB_THINGS; s->kinds > 20 && i < SUB_THINGS + N_SUBS; i++) {
+        const struct thing *sub = schedule_thing(i);
+
+        if (strcmp(t->group, sub->group) == 0 && strcmp(t->version, sub->version) == 0 &&
+            strncmp(sub->resource, t->resource, n) == 0 && sub->resource[n] == '/')
+            return schedule_more_dice(s, 2) == 0 ? "" : sub->resource + n + 1;
+    }
+    return "";
+}
 
 static void draw_release(struct schedule *s, unsigned node)
 {
     char *out = s->apis[node];
     size_t n = 0, last = 0;
+    const char *sub;
 
     for (size_t i = 0; i < N_THINGS; i++) {
         if (i > 0 && schedule_dice(s, 4) == 0)
@@ -69,8 +85,17 @@ static void draw_release(struct schedule *s, unsigned node)
             n += (size_t)snprintf(out + n, sizeof(s->apis[node]) - n, "%s%s/%s:%s", n > 0 ? ";" : "",
                                   schedule_thing(i)->group, schedule_thing(i)->version, schedule_thing(i)->resource);
         last = i;
+        sub = draw_subresource(s, i);
+        if (sub[0] != '\0')
+            n += (size_t)snprintf(out + n, sizeof(s->apis[node]) - n, "+%s", sub);
     }
 }
+
+/* Hashes of schemas: a release is in each of its schemas, and a gate, or a patch, may make others of them. */
+static const char *const schemas[] = {"24a", "24b", "26a", "26b", "34a", "34b", "35a", "35b"};
+enum { VARIANTS = 2 };
+
+static const unsigned minors[] = {24, 26, 34, 35};
 
 static void draw_form(struct schedule *s, unsigned node)
 {
@@ -79,24 +104,75 @@ static void draw_form(struct schedule *s, unsigned node)
     if (s->kinds <= 13)
         return;
     schedule_say(s, "server %u has %s discovery", node, legacy ? "legacy" : "aggregated");
+    s->formed_ms[node] = fleet_server_up(s->fleet, node) > 0 ? loop_now_ms(fleet_loop(s->fleet)) : 0;
+    s->legacy[node] = legacy;
     fleet_set_legacy(s->fleet, node, legacy);
+    if (s->kinds > 20)
+        kube_set_schemas(fleet_server(s->fleet, node), schemas[s->schemas[node]]);
 }
 
 static void draw_age(struct schedule *s, unsigned node)
 {
-    static const unsigned minors[] = {24, 26, 34, 35};
+    size_t release;
     unsigned minor;
 
     if (s->kinds <= 16)
         return;
-    minor = minors[schedule_dice(s, ROWS(minors))];
+    release = schedule_dice(s, ROWS(minors));
+    minor = minors[release];
+    s->schemas[node] = (unsigned)release * VARIANTS;
     schedule_say(s, "server %u is 1.%u", node, minor);
     fleet_set_minor(s->fleet, node, minor);
+    s->minor[node] = minor;
     s->mute[node] = minor < 26;
     s->settles_ms[node] = minor < 26 ? HEARD_MS : 0;
     s->keeps_holder[node] = minor < 35;
     for (unsigned i = 0; s->mute[node] && i < s->nodes; i++)
         s->heard[i][node] = false;
+}
+
+static void pause_renewal(struct schedule *s, unsigned node, bool pause)
+{
+    uint64_t now = loop_now_ms(fleet_loop(s->fleet));
+
+    if (pause == (s->unrenewed_ms[node] > 0) || s->mute[node])
+        return;
+    schedule_say(s, "server %u renews its Lease %s", node, pause ? "no more" : "again");
+    s->unrenewed_ms[node] = pause ? now : 0;
+    s->renewed_ms[node] = pause ? 0 : now;
+    kube_pause_renewal(fleet_server(s->fleet, node), pause);
+}
+
+/* What came with kinds 21. */
+static void draw_more(struct schedule *s, unsigned node)
+{
+    static const char *const cores[] = {"v1:pods,services,configmaps", "v1:pods+resize,services,configmaps"};
+    size_t core = schedule_more_dice(s, ROWS(cores));
+    uint64_t lag = schedule_more_dice(s, LAG_MAX_MS), load = schedule_more_dice(s, 2) * schedule_more_dice(s, 1500);
+
+    s->unrenewed_ms[node] = s->renewed_ms[node] = 0;
+    kube_pause_renewal(fleet_server(s->fleet, node), s->mute[node]);
+    s->schemas[node] += (unsigned)schedule_more_dice(s, VARIANTS);
+    kube_set_schemas(fleet_server(s->fleet, node), schemas[s->schemas[node]]);
+    if (s->newest) /* as real ones; that takes longer */
+        kube_untag_schemas(fleet_server(s->fleet, node));
+    kube_set_core(fleet_server(s->fleet, node), cores[core]);
+    schedule_say(s, "server %u has schemas %s and %s", node, schemas[s->schemas[node]], cores[core]);
+    if (s->customs == NULL)
+        return;
+    schedule_say(s, "server %u reads custom resources %llu ms later, and when they change %llu ms", node,
+                 (unsigned long long)load, (unsigned long long)lag);
+    fleet_pace_customs(s->fleet, node, lag, load);
+}
+
+static void note_start(struct schedule *s, unsigned node)
+{
+    if (s->kinds > 20)
+        draw_more(s, node);
+    schedule_say(s, "server %u starts with %s", node, s->apis[node]);
+    s->started_ms[node] = loop_now_ms(fleet_loop(s->fleet));
+    for (unsigned i = 0; i < s->nodes; i++)
+        s->met[i][node] = false;
 }
 
 static void toggle_server(struct schedule *s, unsigned node)
@@ -112,12 +188,9 @@ static void toggle_server(struct schedule *s, unsigned node)
         draw_release(s, node);
     draw_form(s, node);
     draw_age(s, node);
-    schedule_say(s, "server %u starts with %s", node, s->apis[node]);
-    s->started_ms[node] = loop_now_ms(fleet_loop(s->fleet));
+    note_start(s, node);
     if (s->woke_ms[node] == 0)
         s->woke_ms[node] = s->started_ms[node];
-    for (unsigned i = 0; i < s->nodes; i++)
-        s->met[i][node] = false;
     if (s->kinds <= 16 || s->skew_us[node] == 0)
         s->skew_us[node] = (int64_t)schedule_dice(s, 10000000) - 5000000;
     fleet_start_server(s->fleet, node, s->apis[node], s->skew_us[node]);
@@ -164,108 +237,6 @@ static void toggle_lie(struct schedule *s, unsigned node)
     kube_set_garbage(fleet_server(s->fleet, node), lie);
 }
 
-/* For as long as this is so, and then until it is known everywhere that it was. */
-static void note_etcd(struct schedule *s, bool trouble)
-{
-    uint64_t now = loop_now_ms(fleet_loop(s->fleet));
-
-    if (!schedule_etcd_troubled(s)) {
-        s->lost = false;
-        s->etcd_since_ms = now;
-    }
-    if (trouble)
-        s->etcd_ms = now;
-}
-
-static bool is_cut(struct schedule *s)
-{
-    for (unsigned i = 0; i < s->nodes; i++)
-        if (s->cut_etcd[i])
-            return true;
-    return false;
-}
-
-static bool etcd_is_in_trouble(struct schedule *s)
-{
-    bool trouble = s->leaderless || s->silent || is_cut(s);
-
-    for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++)
-        trouble =
-            trouble || fleet_etcd_member(s->fleet, m)->fault != SIM_FINE || fleet_etcd_member(s->fleet, m)->late_ms > 0;
-    return trouble;
-}
-
-static void toggle_member(struct schedule *s)
-{
-    unsigned m = (unsigned)schedule_dice(s, FLEET_ETCD_MEMBERS);
-    struct sim_server *member = fleet_etcd_member(s->fleet, m);
-
-    member->fault = member->fault == SIM_FINE ? SIM_REFUSE : SIM_FINE;
-    schedule_say(s, "etcd's member %u is %s", m, member->fault == SIM_FINE ? "back" : "away");
-    if (member->fault != SIM_FINE)
-        sim_server_break(member);
-}
-
-static void toggle_etcd_path(struct schedule *s, unsigned node)
-{
-    s->cut_etcd[node] = !s->cut_etcd[node];
-    schedule_say(s, "node %u %s etcd", node, s->cut_etcd[node] ? "is cut from" : "reaches");
-    fleet_cut_etcd(s->fleet, node, s->cut_etcd[node]);
-}
-
-/* From a backup, or anew: what stood in it is gone, and it may be another cluster; then all are told by a reload. */
-static void restore_etcd(struct schedule *s)
-{
-    uint64_t cluster = 77 + schedule_dice(s, 2);
-
-    schedule_say(s, "etcd is empty, cluster %llu", (unsigned long long)cluster);
-    sim_etcd_reset(fleet_etcd(s->fleet), cluster);
-    for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++)
-        sim_server_break(fleet_etcd_member(s->fleet, m));
-    for (unsigned i = 0; i < s->nodes; i++)
-        fleet_reload(s->fleet, i);
-}
-
-static void trouble_etcd(struct schedule *s, unsigned node)
-{
-    uint64_t late;
-
-    note_etcd(s, true);
-    switch (schedule_dice(s, 7)) {
-    case 0:
-        s->leaderless = !s->leaderless;
-        schedule_say(s, "etcd has %s leader", s->leaderless ? "no" : "a");
-        sim_etcd_set_leader(fleet_etcd(s->fleet), !s->leaderless);
-        break;
-    case 1:
-        s->silent = !s->silent;
-        schedule_say(s, "etcd's watches %s", s->silent ? "fall silent" : "speak again");
-        sim_etcd_set_deaf(fleet_etcd(s->fleet), s->silent);
-        break;
-    case 2:
-        toggle_member(s);
-        break;
-    case 3:
-        late = draw_delay(s);
-        schedule_say(s, "etcd's events come %llu ms late", (unsigned long long)late);
-        for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++)
-            fleet_etcd_member(s->fleet, m)->late_ms = late;
-        break;
-    case 4:
-        toggle_etcd_path(s, node);
-        s->lost = true; /* its record runs out */
-        break;
-    case 5:
-        schedule_say(s, "etcd is compacted");
-        sim_etcd_compact(fleet_etcd(s->fleet));
-        break;
-    case 6:
-        restore_etcd(s);
-        s->lost = true;
-        break;
-    }
-}
-
 static void toggle_hang(struct schedule *s, unsigned node)
 {
     uint64_t now = loop_now_ms(fleet_loop(s->fleet));
@@ -277,6 +248,7 @@ static void toggle_hang(struct schedule *s, unsigned node)
     if (!hangs)
         s->hung_ms[node] = now;
     s->woke_ms[node] = hangs ? now : 0;
+    s->unrenewed_ms[node] = s->renewed_ms[node] = 0;
     fleet_hang_server(s->fleet, node, !hangs);
 }
 
@@ -359,12 +331,38 @@ static void another_step(struct schedule *s, unsigned kind, unsigned node)
     }
 }
 
+static void define_something(struct schedule *s, size_t which)
+{
+    bool exists = !customs_exists(s->customs, which);
+
+    schedule_say(s, "%s of %s %s", customs_known(which)->resource, customs_known(which)->group,
+                 exists ? "are defined" : "are deleted");
+    customs_set(s->customs, which, exists);
+}
+
+/* In addition, of kinds 21. */
+static void one_more_step(struct schedule *s)
+{
+    unsigned node;
+
+    if (s->customs != NULL && schedule_more_dice(s, 4) == 0)
+        define_something(s, schedule_more_dice(s, CUSTOMS));
+    if (schedule_more_dice(s, 10) > 0)
+        return;
+    node = (unsigned)schedule_more_dice(s, s->nodes);
+    if (fleet_server_up(s->fleet, node) > 0)
+        pause_renewal(s, node, s->unrenewed_ms[node] == 0);
+}
+
 static void step(struct schedule *s)
 {
     unsigned node = (unsigned)schedule_dice(s, s->nodes), kind;
 
     schedule_note(s);
     schedule_judge_documents(s);
+    schedule_judge_shown(s);
+    if (s->kinds > 20)
+        one_more_step(s);
     kind = (unsigned)schedule_dice(s, s->kinds > 18 ? STEP_KINDS : min_of(s->kinds, 17));
     switch (kind) {
     case 0:
@@ -416,11 +414,11 @@ static void step(struct schedule *s)
         break;
     case 14:
         if (fleet_etcd(s->fleet) != NULL)
-            trouble_etcd(s, node);
+            schedule_trouble_etcd(s, node);
         break;
     case 15:
         schedule_say(s, "server %u sends events late", node);
-        kube_sim(fleet_server(s->fleet, node))->late_ms = draw_delay(s);
+        kube_sim(fleet_server(s->fleet, node))->late_ms = schedule_draw_delay(s);
         break;
     default:
         another_step(s, kind, node);
@@ -431,8 +429,11 @@ static void step(struct schedule *s)
 static uint64_t draw_thing(struct schedule *s)
 {
     bool nothing = s->kinds > 19 && schedule_dice(s, 4) == 0;
+    size_t thing = nothing ? N_THINGS + schedule_dice(s, N_NOTHINGS) : schedule_dice(s, N_THINGS);
 
-    return nothing ? N_THINGS + schedule_dice(s, N_NOTHINGS) : schedule_dice(s, N_THINGS);
+    if (s->kinds > 20 && schedule_more_dice(s, 4) == 0)
+        return SUB_THINGS + schedule_more_dice(s, N_SUBS + (s->customs != NULL ? CUSTOMS : 0));
+    return thing;
 }
 
 static void note_slow(struct schedule *s)
@@ -442,13 +443,24 @@ static void note_slow(struct schedule *s)
             s->slow_ms = loop_now_ms(fleet_loop(s->fleet));
 }
 
+/* What is shown, now and then. */
+static void look(struct schedule *s)
+{
+    uint64_t now = loop_now_ms(fleet_loop(s->fleet));
+
+    if (now < s->looked_ms + LOOK_MS)
+        return;
+    s->looked_ms = now;
+    schedule_judge_shown(s);
+}
+
 /* Time passes, with a question to somebody every now and then. */
 static void ask_now_and_then(struct schedule *s, uint64_t ms, uint64_t pause_ms)
 {
     for (uint64_t passed = 0, next; passed < ms; passed += next) {
         note_slow(s);
-        if (fleet_etcd(s->fleet) != NULL && etcd_is_in_trouble(s))
-            note_etcd(s, true);
+        if (fleet_etcd(s->fleet) != NULL && schedule_etcd_in_trouble(s))
+            schedule_note_etcd(s, true);
         unsigned node = (unsigned)schedule_dice(s, s->nodes);
         struct gvr g = schedule_gvr(draw_thing(s));
 
@@ -456,6 +468,7 @@ static void ask_now_and_then(struct schedule *s, uint64_t ms, uint64_t pause_ms)
         if (fleet_proxy_up(s->fleet, node) > 0)
             fleet_ask(s->fleet, node, &g, schedule_dice(s, 3) == 0, schedule_on_answer, s);
         sim_run_ms(fleet_loop(s->fleet), next);
+        look(s);
     }
 }
 
@@ -464,29 +477,16 @@ static void ask_for_a_while(struct schedule *s, uint64_t ms)
     ask_now_and_then(s, ms, QUESTION_MS);
 }
 
-static void heal_etcd(struct schedule *s)
-{
-    if (s->leaderless)
-        sim_etcd_set_leader(fleet_etcd(s->fleet), true);
-    sim_etcd_set_deaf(fleet_etcd(s->fleet), false);
-    s->leaderless = s->silent = false;
-    for (unsigned m = 0; m < FLEET_ETCD_MEMBERS; m++) {
-        fleet_etcd_member(s->fleet, m)->fault = SIM_FINE;
-        fleet_etcd_member(s->fleet, m)->late_ms = 0;
-    }
-    for (unsigned i = 0; i < s->nodes; i++)
-        if (s->cut_etcd[i])
-            toggle_etcd_path(s, i);
-}
-
 static void heal(struct schedule *s)
 {
+    schedule_judge_shown(s);
     schedule_say(s, "all is well again");
     mem_fail_nth(0);
     note_slow(s); /* what starts here may still be told late */
     for (unsigned i = 0; i < s->nodes; i++) {
         if (s->hung_ms[i] > 0 && s->woke_ms[i] == 0)
             toggle_hang(s, i);
+        pause_renewal(s, i, false);
         if (fleet_server_up(s->fleet, i) == 0)
             toggle_server(s, i);
         kube_sim(fleet_server(s->fleet, i))->delay_ms = 2;
@@ -498,7 +498,18 @@ static void heal(struct schedule *s)
             fleet_cut(s->fleet, i, j, false);
     }
     if (fleet_etcd(s->fleet) != NULL)
-        heal_etcd(s);
+        schedule_heal_etcd(s);
+    if (s->kinds > 20 && schedule_more_dice(s, 4) == 0)
+        pause_renewal(s, (unsigned)schedule_more_dice(s, s->nodes), true);
+}
+
+/* Then others show what it has as Stale, in the end, and it does not. */
+static bool all_renew(struct schedule *s)
+{
+    for (unsigned i = 0; i < s->nodes; i++)
+        if (s->unrenewed_ms[i] > 0)
+            return false;
+    return true;
 }
 
 static bool all_alike(struct schedule *s)
@@ -509,6 +520,13 @@ static bool all_alike(struct schedule *s)
     return true;
 }
 
+static void ask_for(struct schedule *s, unsigned node, size_t thing)
+{
+    struct gvr g = schedule_gvr(thing);
+
+    fleet_ask(s->fleet, node, &g, false, schedule_on_answer, s);
+}
+
 static void compare(struct schedule *s)
 {
     char text[FLEET_DOCUMENT_BYTES];
@@ -516,7 +534,7 @@ static void compare(struct schedule *s)
     struct slice first = fleet_document(s->fleet, 0);
 
     (void)snprintf(text, sizeof(text), "%.*s", (int)first.n, first.p);
-    for (unsigned i = 1; i < s->nodes && !haunted; i++)
+    for (unsigned i = 1; i < s->nodes && !haunted && all_renew(s) && !schedule_customs_differ(s); i++)
         if (!slice_eq(fleet_document(s->fleet, i), slice_str(text))) {
             schedule_say(s, "node 0 shows %s", text);
             schedule_say(s, "node %u shows %.*s", i, (int)fleet_document(s->fleet, i).n, fleet_document(s->fleet, i).p);
@@ -527,11 +545,10 @@ static void compare(struct schedule *s)
             schedule_broken(s, "node %u has %zu requests under way", i, fleet_open(s->fleet, i));
     s->settled = s->kinds > 18 && !haunted;
     for (size_t i = 0; i < N_THINGS; i++)
-        for (unsigned node = 0; node < s->nodes; node++) {
-            struct gvr g = schedule_gvr(i);
-
-            fleet_ask(s->fleet, node, &g, false, schedule_on_answer, s);
-        }
+        for (unsigned node = 0; node < s->nodes; node++)
+            ask_for(s, node, i);
+    for (size_t i = SUB_THINGS; s->kinds > 20 && i < CUSTOM_THINGS; i++)
+        ask_for(s, (unsigned)schedule_more_dice(s, s->nodes), i);
     sim_run_ms(fleet_loop(s->fleet), 1000);
     s->settled = false;
 }
@@ -540,11 +557,14 @@ static void upgrade_one(struct schedule *s)
 {
     unsigned node = (unsigned)schedule_dice(s, s->nodes);
 
+    schedule_note(s);
+    schedule_judge_shown(s);
+    schedule_say(s, "server %u stops", node);
     fleet_stop_server(s->fleet, node, true);
     ask_for_a_while(s, 1 + schedule_dice(s, 10000));
     draw_release(s, node);
     draw_age(s, node);
-    schedule_say(s, "server %u starts with %s", node, s->apis[node]);
+    note_start(s, node);
     fleet_start_server(s->fleet, node, s->apis[node], s->kinds > 16 ? s->skew_us[node] : 0);
     ask_for_a_while(s, CONVERGED_MS);
     if (s->kinds <= 17 && !all_alike(s))
@@ -552,10 +572,27 @@ static void upgrade_one(struct schedule *s)
     compare(s);
 }
 
+/* Of kinds 21: some schedules have these, some those. */
+static void begin_more(struct schedule *s)
+{
+    s->more_state = s->number * 0x9e3779b97f4a7c15u + 1;
+    s->newest = schedule_more_dice(s, 3) == 0;
+    if (s->newest)
+        fleet_use_newest(s->fleet);
+    if (schedule_more_dice(s, 3) > 0)
+        return;
+    s->customs = fleet_use_customs(s->fleet);
+    s->judge_custom = schedule_judge_custom;
+    for (size_t i = 0; i < CUSTOMS; i++)
+        if (schedule_more_dice(s, 2) == 0)
+            define_something(s, i);
+}
+
 /* `digest`, if not NULL: of all answers. */
 static bool run(uint64_t number, unsigned kinds, bool tell, uint64_t *digest)
 {
-    struct schedule s = {.number = number, .state = number * 2654435761u + 1, .kinds = kinds, .nodes = 3, .tell = tell};
+    struct schedule s = {
+        .number = number, .state = number * 2654435761u + 1, .more_state = 1, .kinds = kinds, .nodes = 3, .tell = tell};
 
     sim_seed(number + 1);
     if (kinds > 16)
@@ -568,6 +605,8 @@ static bool run(uint64_t number, unsigned kinds, bool tell, uint64_t *digest)
     s.only_etcd = kinds > 14 && number % 3 == 2;
     if (kinds > 14 && number % 3 > 0)
         fleet_use_etcd(s.fleet, !s.only_etcd);
+    if (kinds > 20)
+        begin_more(&s);
     for (unsigned i = 0; i < s.nodes; i++) {
         draw_release(&s, i);
         if (i == 0 || schedule_dice(&s, 3) > 0)
@@ -582,13 +621,16 @@ static bool run(uint64_t number, unsigned kinds, bool tell, uint64_t *digest)
     ask_for_a_while(&s, SOON_MS);
     ask_now_and_then(&s, s.deaf_ms > 0 ? DEAF_MS - SOON_MS : KNOWN_MS - SOON_MS, 10 * QUESTION_MS);
     s.deaf_ms = 0;
+    if (!all_renew(&s))
+        ask_now_and_then(&s, LAPSING_MS, 10 * QUESTION_MS);
     compare(&s);
     upgrade_one(&s);
     if (fleet_free(s.fleet) > 0)
         schedule_broken(&s, "see above");
     if (tell)
-        diag("%u questions, %u not answered with 200, %u of nothing while a server is away, %u lines of documents",
-             s.asked, s.refused, s.denied, s.listed);
+        diag("%u questions, %u not answered with 200, %u of nothing while a server is away; documents: %u lines, %u "
+             "group/versions, %u whole, %u pairs",
+             s.asked, s.refused, s.denied, s.listed, s.shown, s.whole, s.same);
     if (digest != NULL)
         *digest = s.digest;
     return !s.failed;
@@ -640,6 +682,8 @@ static void was_found(void)
         {47001114, 20, "a Lease that an upgrade had just created seemed left behind, by a clock that was set back"},
         {50589035, 20, "who could not be read or heard of had become another, and a peer denied in his place"},
         {53073835, 20, "the local server's 404 counted for who had waited while a peer came that serves it"},
+        {63000764, 20, "a live peer without address counted as one that can be read"},
+        {63000827, 20, "and what it alone has was Current"},
         {53077919, 20, "a slow local server came and went, and took with it what it would have answered"},
     };
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/proxy/schedule.h"
 
+#include <limits.h>
 #include <stdio.h>
 
+#include "base/buf.h"
 #include "lib/tap.h"
 
-static const struct thing things[N_THINGS + N_NOTHINGS] = {
+static const struct thing things[CUSTOM_THINGS + CUSTOMS] = {
     {"apps", "v1", "deployments"},
     {"apps", "v1", "replicasets"},
     {"batch", "v1", "jobs"},
@@ -19,6 +21,13 @@ static const struct thing things[N_THINGS + N_NOTHINGS] = {
     {"resource.k8s.io", "v2", "claims"},
     {"gateway.networking.k8s.io", "v1", "gateways"},
     {"apps", "v1", "foos"},
+    {"apps", "v1", "deployments/scale"},
+    {"batch", "v1", "jobs/status"},
+    {"resource.k8s.io", "v1", "slices/status"},
+    {"", "v1", "pods/resize"},
+    {"stable.example.com", "v1", "crontabs"},
+    {"widgets.example.com", "v1alpha1", "widgets"},
+    {"metrics.k8s.io", "v1beta1", "nodes"},
 };
 
 const struct thing *schedule_thing(size_t i)
@@ -26,10 +35,20 @@ const struct thing *schedule_thing(size_t i)
     return &things[i];
 }
 
+static uint64_t throw(uint64_t * state, uint64_t sides)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (*state >> 33) % sides;
+}
+
 uint64_t schedule_dice(struct schedule *s, uint64_t sides)
 {
-    s->state = s->state * 6364136223846793005u + 1442695040888963407u;
-    return (s->state >> 33) % sides;
+    return throw(&s->state, sides);
+}
+
+uint64_t schedule_more_dice(struct schedule *s, uint64_t sides)
+{
+    return throw(&s->more_state, sides);
 }
 
 void __attribute__((format(printf, 2, 3))) schedule_say(struct schedule *s, const char *fmt, ...)
@@ -87,7 +106,7 @@ static void note_heard(struct schedule *s)
 }
 
 /* Whoever lies of what he serves loses his own, here and elsewhere, until he was asked again. */
-static bool believed(struct schedule *s, unsigned node)
+bool schedule_believed(struct schedule *s, unsigned node)
 {
     return !s->lies[node] && (s->lied_ms[node] == 0 || loop_now_ms(fleet_loop(s->fleet)) > s->lied_ms[node] + KNOWN_MS);
 }
@@ -107,7 +126,7 @@ static bool addressed(struct schedule *s, uint64_t both_up)
 
 /* For how long nothing has kept a node from hearing of another and from reaching it. That a path is whole again is
  * found by trying, with pauses. */
-static uint64_t in_touch(struct schedule *s, unsigned from, unsigned to)
+uint64_t schedule_in_touch(struct schedule *s, unsigned from, unsigned to)
 {
     uint64_t near = min_of(fleet_server_up(s->fleet, from), fleet_proxy_up(s->fleet, from)),
              far = min_of(fleet_server_up(s->fleet, to), fleet_proxy_up(s->fleet, to));
@@ -117,7 +136,7 @@ static uint64_t in_touch(struct schedule *s, unsigned from, unsigned to)
 }
 
 /* How long what changes may take to be known: seconds where all answer at once, else what an interval takes. */
-static uint64_t patience(struct schedule *s)
+uint64_t schedule_patience(struct schedule *s)
 {
     uint64_t now = loop_now_ms(fleet_loop(s->fleet));
 
@@ -130,9 +149,9 @@ static void note_met(struct schedule *s)
 {
     for (unsigned i = 0; i < s->nodes; i++)
         for (unsigned j = 0; j < s->nodes; j++) {
-            bool up = fleet_proxy_up(s->fleet, i) > 0, near = in_touch(s, i, j) > patience(s);
+            bool up = fleet_proxy_up(s->fleet, i) > 0, near = schedule_in_touch(s, i, j) > schedule_patience(s);
 
-            s->met[i][j] = up && (s->met[i][j] || (believed(s, j) && near));
+            s->met[i][j] = up && (s->met[i][j] || (schedule_believed(s, j) && near));
             s->told[i][j] = up && (s->told[i][j] || near);
         }
 }
@@ -155,7 +174,7 @@ void schedule_note(struct schedule *s)
  */
 static bool must_be_known(struct schedule *s, const struct fleet_answer *a, unsigned away)
 {
-    uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + patience(s);
+    uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + schedule_patience(s);
 
     return s->heard[a->node][away] && s->deaf_ms == 0 &&
            (s->met[a->node][away] || (!s->keeps_holder[away] && fleet_registered(s->fleet, &a->gvr) > bound));
@@ -177,10 +196,11 @@ static void judge_404(struct schedule *s, const struct fleet_answer *a)
         bool away = fleet_server_up(s->fleet, i) == 0;
 
         if (!fleet_has(s->fleet, i, &a->gvr) || s->started_ms[i] > a->asked_ms || s->lied_ms[i] > 0 ||
-            !believed(s, a->node))
+            !schedule_believed(s, a->node))
             continue;
         if (away ? must_be_known(s, a, i)
-                 : in_touch(s, a->node, i) > patience(s) || takes_over(s, a->node, i, patience(s)))
+                 : schedule_in_touch(s, a->node, i) > schedule_patience(s) ||
+                       takes_over(s, a->node, i, schedule_patience(s)))
             schedule_broken(s, "404 at node %u for %.*s/%.*s %.*s, which node %u has%s", a->node, (int)a->gvr.group.n,
                             a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n,
                             a->gvr.resource.p, i, away ? " (it is away)" : "");
@@ -193,7 +213,8 @@ void schedule_judge_documents(struct schedule *s)
         return;
     for (unsigned node = 0; node < s->nodes; node++)
         for (unsigned i = 0; i < s->nodes; i++)
-            for (size_t k = 0; s->met[node][i] && s->lied_ms[i] == 0 && believed(s, node) && k < N_THINGS; k++) {
+            for (size_t k = 0; s->met[node][i] && s->lied_ms[i] == 0 && schedule_believed(s, node) && k < N_THINGS;
+                 k++) {
                 struct gvr g = schedule_gvr(k);
 
                 if (!fleet_has(s->fleet, i, &g))
@@ -208,15 +229,16 @@ void schedule_judge_documents(struct schedule *s)
 /* Whether an answer could be had all the time, from a server that was known. */
 static bool answerable(struct schedule *s, const struct fleet_answer *a)
 {
-    uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + patience(s);
+    uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + schedule_patience(s);
 
     for (unsigned i = 0; i < s->nodes; i++)
-        if (fleet_has(s->fleet, i, &a->gvr) && believed(s, i) && believed(s, a->node) &&
+        if (fleet_has(s->fleet, i, &a->gvr) && schedule_believed(s, i) && schedule_believed(s, a->node) &&
             (i == a->node ? min_of(fleet_server_up(s->fleet, i), fleet_proxy_up(s->fleet, i))
-                          : in_touch(s, a->node, i)) > bound)
+                          : schedule_in_touch(s, a->node, i)) > bound)
             return true;
     for (unsigned i = 0; i < s->nodes; i++)
-        if (i != a->node && fleet_has(s->fleet, i, &a->gvr) && believed(s, a->node) && takes_over(s, a->node, i, bound))
+        if (i != a->node && fleet_has(s->fleet, i, &a->gvr) && schedule_believed(s, a->node) &&
+            takes_over(s, a->node, i, bound))
             return true;
     return false;
 }
@@ -231,7 +253,7 @@ static bool may_be_stuck(struct schedule *s, const struct fleet_answer *a)
     return false;
 }
 
-static bool is_haunted(struct schedule *s)
+bool schedule_haunted(struct schedule *s)
 {
     return s->ghost_ms > 0 && loop_now_ms(fleet_loop(s->fleet)) <= s->ghost_ms + GHOST_MS;
 }
@@ -246,9 +268,9 @@ static bool has_seen_it_go(struct schedule *s, unsigned node, unsigned other)
 /* Whether only the node's own server is away, and all others know who there is and what each serves. */
 static bool others_know(struct schedule *s, const struct fleet_answer *a)
 {
-    uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + patience(s);
+    uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + schedule_patience(s);
 
-    if (s->kinds <= 18 || s->deaf_ms > 0 || s->short_of_memory || is_haunted(s) || schedule_etcd_troubled(s) ||
+    if (s->kinds <= 18 || s->deaf_ms > 0 || s->short_of_memory || schedule_haunted(s) || schedule_etcd_troubled(s) ||
         fleet_quiet(s->fleet) <= bound || may_be_stuck(s, a) || s->lied_ms[a->node] > 0)
         return false;
     for (unsigned i = 0; i < s->nodes; i++) {
@@ -258,7 +280,7 @@ static bool others_know(struct schedule *s, const struct fleet_answer *a)
             !fleet_knows_all(s->fleet, i))
             return false;
         for (unsigned j = 0; j < s->nodes; j++)
-            if (j != i && j != a->node && (!s->met[i][j] || in_touch(s, i, j) <= bound))
+            if (j != i && j != a->node && (!s->met[i][j] || schedule_in_touch(s, i, j) <= bound))
                 return false;
     }
     return true;
@@ -288,6 +310,64 @@ static bool may_be_lost(struct schedule *s, const struct fleet_answer *a, uint64
     return a->write && fleet_quiet(s->fleet) <= took;
 }
 
+static void explain(struct schedule *s, const struct fleet_answer *a)
+{
+    struct buf out;
+
+    if (!s->tell)
+        return;
+    buf_init(&out, 1 << 20);
+    if (fleet_explain(s->fleet, a->node, &a->gvr, a->write, &out))
+        schedule_say(s, "it would be %.*s", (int)buf_len(&out), out.p);
+    buf_free(&out);
+}
+
+/* Whether servers that have it have different schemas for its group/version; those that lack it may have the latter. */
+static bool is_skewed(struct schedule *s, const struct fleet_answer *a)
+{
+    unsigned first = UINT_MAX;
+
+    for (unsigned i = 0; i < s->nodes; i++) {
+        if (!fleet_has_version(s->fleet, i, &a->gvr))
+            continue;
+        if (first != UINT_MAX && s->schemas[i] != first)
+            return true;
+        first = s->schemas[i];
+    }
+    return false;
+}
+
+/* The local server, if it has it, but where schemas differ and all is known, one of the newest that have it. */
+static void judge_who(struct schedule *s, const struct fleet_answer *a, uint64_t took)
+{
+    unsigned newest = 0;
+    bool has = fleet_has(s->fleet, a->node, &a->gvr), skewed;
+
+    if (a->server < 0 || (s->newest && !s->settled))
+        return;
+    skewed = s->newest && a->gvr.group.n > 0 && is_skewed(s, a);
+    for (unsigned i = 0; skewed && i < s->nodes; i++) {
+        if (s->unrenewed_ms[i] > 0)
+            return; /* whether it has lapsed */
+        if (fleet_has(s->fleet, i, &a->gvr) && s->minor[i] > newest)
+            newest = s->minor[i];
+    }
+    if (newest > 0 && s->minor[a->server] < newest) {
+        explain(s, a);
+        schedule_broken(s, "server %d, 1.%u, answered at node %u for %.*s/%.*s, of which one of 1.%u means more",
+                        a->server, s->minor[a->server], a->node, (int)a->gvr.group.n, a->gvr.group.p,
+                        (int)a->gvr.version.n, a->gvr.version.p, newest);
+    }
+    if (has && (newest == 0 || s->minor[a->node] == newest) && a->server != (int)a->node &&
+        min_of(fleet_server_up(s->fleet, a->node), fleet_proxy_up(s->fleet, a->node)) > took + schedule_patience(s) &&
+        schedule_patience(s) == CONVERGED_MS && schedule_believed(s, a->node)) {
+        explain(s, a);
+        schedule_broken(s, "server %d answered for %.*s/%.*s %.*s, which node %u has itself", a->server,
+                        (int)a->gvr.group.n, a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p,
+                        (int)a->gvr.resource.n, a->gvr.resource.p, a->node);
+    }
+}
+
 void schedule_on_answer(void *arg, const struct fleet_answer *a)
 {
     struct schedule *s = arg;
@@ -297,6 +377,14 @@ void schedule_on_answer(void *arg, const struct fleet_answer *a)
                  a->gvr.group.p, (int)a->gvr.version.n, a->gvr.version.p, (int)a->gvr.resource.n, a->gvr.resource.p,
                  (unsigned long long)took, a->status, a->server);
     s->asked++;
+    s->refused += a->status != 200;
+    s->digest = s->digest * 31 + took * 1000 + a->status + (uint64_t)a->server;
+    if (customs_owns(a->gvr.group) && s->judge_custom != NULL) {
+        s->judge_custom(s, a);
+        return;
+    }
+    if (s->kinds > 20 && a->ended && a->status == 200)
+        judge_who(s, a, took);
     if (!a->ended) {
         if (fleet_quiet(s->fleet) > took && !s->short_of_memory)
             schedule_broken(s, "node %u broke off a request though nothing happened", a->node);
@@ -313,6 +401,4 @@ void schedule_on_answer(void *arg, const struct fleet_answer *a)
                         (int)a->gvr.resource.n, a->gvr.resource.p, (int)a->body.n, a->body.p);
     }
     judge_missing(s, a);
-    s->refused += a->status != 200;
-    s->digest = s->digest * 31 + took * 1000 + a->status + (uint64_t)a->server;
 }
