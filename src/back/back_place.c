@@ -81,7 +81,7 @@ static void give_up(struct pool *p)
 
     if (!origin_hangs(p->origin))
         return;
-    if (origin_is_dead(p->origin)) {
+    if (loop_now_ms(p->origin->back->loop) - p->origin->silent_ms >= origin_patience_ms(p->origin)) {
         pool_end_busy(p, &g);
     } else {
         pool_give_up(p, &g);

@@ -228,9 +228,8 @@ static void take_input(struct h2_client *c)
 /* Not sooner because it was asked early: no client of the server's own would give it up before. */
 static uint64_t dead_at(const struct h2_client *c)
 {
-    const struct origin_opts *o = &c->origin->opts;
-    uint64_t since_ping = c->pinged_ms + o->ping_timeout_ms;
-    uint64_t since_heard = c->heard_ms + o->ping_after_ms + o->ping_timeout_ms;
+    uint64_t since_ping = c->pinged_ms + c->origin->opts.ping_timeout_ms;
+    uint64_t since_heard = c->heard_ms + origin_patience_ms(c->origin);
 
     return since_ping > since_heard ? since_ping : since_heard;
 }

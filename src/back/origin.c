@@ -237,9 +237,9 @@ bool origin_hangs(const struct origin *o)
     return o->silent_ms > o->heard_ms;
 }
 
-bool origin_is_dead(const struct origin *o)
+uint64_t origin_patience_ms(const struct origin *o)
 {
-    return origin_hangs(o) && now_of(o) - o->silent_ms >= o->opts.ping_after_ms + o->opts.ping_timeout_ms;
+    return o->opts.ping_after_ms + o->opts.ping_timeout_ms;
 }
 
 /* One that hangs has no trial either: our own questions find out when it is back. */

@@ -2,6 +2,7 @@
 #include "back/pool.h"
 
 #include "back/h1_client.h"
+#include "base/clock.h"
 #include "base/contract.h"
 #include "base/limits.h"
 #include "net/dial.h"
@@ -405,13 +406,21 @@ void pool_give_up(struct pool *p, struct giving_up *g)
     }
 }
 
+/* Who has come since the server is silent waits as long as everybody. */
+static bool is_tired(const struct h1_client *c)
+{
+    return clock_us() - c->request->started_us >= origin_patience_ms(c->origin) * 1000;
+}
+
 void pool_end_busy(struct pool *p, struct giving_up *g)
 {
     struct list *busy = &p->h1.by_state[CONN_BUSY];
 
     for (struct list_node *n = list_first(busy), *next; n != NULL && g->left > 0; n = next) {
+        struct h1_client *c = list_entry(n, struct h1_client, node);
+
         next = list_next(busy, n);
-        g->left -= h1_client_give_up(list_entry(n, struct h1_client, node), g->text);
+        g->left -= is_tired(c) && h1_client_give_up(c, g->text);
     }
 }
 

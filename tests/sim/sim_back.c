@@ -11,7 +11,7 @@
 #include "base/limits.h"
 #include "net/loop.h"
 
-enum { ARENA = 1 << 20, PIECE = 16 << 10, KEPT = 256 };
+enum { ARENA = 1 << 20, PIECE = 16 << 10, KEPT = 256, PATIENCE_MS = TIMEOUT_H2_PING_MS + TIMEOUT_H2_PONG_MS };
 
 struct back {
     struct loop *loop;
@@ -58,7 +58,7 @@ struct sim_request {
     bool answered; /* its head has come */
     bool refused;  /* by the allow rule */
     bool moves;    /* who asks may ask elsewhere, and nothing is done by it */
-    uint64_t connection;
+    uint64_t connection, arrived_ms;
     struct list events;
     struct loop_timer *timer, *timeout;
     struct loop_deferred free;
@@ -397,7 +397,7 @@ static void fail_all(struct back *b, struct sim_server *s)
         struct sim_request *q = list_entry(n, struct sim_request, node);
 
         next = list_next(&s->open, n);
-        if (q->back == b && !q->dead)
+        if (q->back == b && !q->dead && loop_now_ms(b->loop) - q->arrived_ms >= PATIENCE_MS)
             push(q, EVENT_FAIL);
     }
 }
@@ -412,7 +412,7 @@ void origin_suspect(struct origin *o)
     s->suspected++;
     if (s->silent_ms == 0 || s->fault != SIM_HANG)
         s->silent_ms = now;
-    else if (now - s->silent_ms >= TIMEOUT_H2_PING_MS + TIMEOUT_H2_PONG_MS)
+    else if (now - s->silent_ms >= PATIENCE_MS)
         fail_all(o->back, s);
     else if (now - s->silent_ms >= TIMEOUT_H2_PONG_MS)
         (void)origin_fail_unanswered(o, "server hangs");
@@ -428,6 +428,7 @@ static void arrive(struct sim_request *q)
         fail(q, BACK_FAIL_CONNECT, "connection refused");
     else {
         q->server->requests++;
+        q->arrived_ms = loop_now_ms(q->back->loop);
         if (q->server->connection == 0)
             q->server->connection = ++q->back->connections;
         q->connection = q->server->connection;

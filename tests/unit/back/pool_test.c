@@ -324,7 +324,7 @@ static void begin(struct call *c, struct back_kit *k, size_t conn, const char *t
 static void gives_up(void)
 {
     static struct back_kit k;
-    struct call unanswered, half, slow;
+    struct call unanswered, half, slow, late;
 
     clock_fake(clock_us(), clock_wall_us());
     back_kit_open(&k, false, 0);
@@ -337,6 +337,7 @@ static void gives_up(void)
     origin_suspect(k.origin);
     ok(!origin_healthy(k.origin), "one that hangs is none to be asked first");
     later(&k, DEAD_MS - 1);
+    begin(&late, &k, 3, "/d", "");
     origin_suspect(k.origin);
     settle(k.loop);
     ok(call_is(&unanswered, "") && call_is(&half, "head(200)"), "not yet: it may go on");
@@ -346,6 +347,7 @@ static void gives_up(void)
     ok(call_is(&unanswered, "failed: unanswered"), "what has no answer, and no second attempt there");
     ok(call_is(&half, "head(200) failed: body"), "what has half of one");
     ok(call_is(&slow, "head(200)"), "not what waits for its client");
+    ok(call_is(&late, ""), "nor who has just come");
     back_resume(slow.r);
     conn_say(&k.conns[2], "llo");
     settle(k.loop);
@@ -354,6 +356,7 @@ static void gives_up(void)
     call_free(&unanswered);
     call_free(&half);
     call_free(&slow);
+    call_free(&late);
     clock_real();
     back_kit_close(&k);
 }
