@@ -189,6 +189,43 @@ static void test_pieces(void)
     is_u64(good, 67, "pieces and steps of any size");
 }
 
+/* What is left behind then is for LeakSanitizer to say. */
+static void test_given_up(void)
+{
+    enum step step = STEP_MORE;
+    unsigned most = 0;
+
+    while (step == STEP_MORE && most < 10000) {
+        struct disco_parser *p = disco_parser_new();
+        struct disco_doc *d = NULL;
+        struct err err = {.text = ""};
+
+        most++;
+        if (!disco_parser_feed(p, SLICE_LIT(WHOLE), &err))
+            tap_bail("no memory");
+        step = STEP_MORE;
+        for (unsigned n = 0; n < most && step == STEP_MORE; n++)
+            step = disco_parser_step(p, 1, &d, &err);
+        disco_doc_unref(d);
+        disco_parser_free(p);
+    }
+    ok(step == STEP_DONE && most > 20, "given up after each number of steps up to %u", most);
+}
+
+static void test_no_stack(void)
+{
+    struct disco_parser *p = disco_parser_new();
+    struct err err = {.text = ""};
+    struct disco_doc *d;
+
+    ok(disco_parser_feed(p, SLICE_LIT(WHOLE), &err), "a whole document");
+    mem_fail_nth(1);
+    is_int(disco_parser_step(p, SIZE_MAX, &d, &err), STEP_FAILED, "cannot be read without a stack");
+    is_str(err.text, "out of memory", "which is said");
+    mem_fail_nth(0);
+    disco_parser_free(p);
+}
+
 static void test_refused(void)
 {
     static const struct {
@@ -442,6 +479,8 @@ int main(void)
     test_shape();
     test_lookup();
     test_pieces();
+    test_given_up();
+    test_no_stack();
     test_refused();
     test_tolerated();
     test_many();

@@ -142,6 +142,33 @@ static void test_many(void)
     }
 }
 
+/* In the middle of reading, sorting or comparing it gives back all that it has charged. */
+static void test_given_up(void)
+{
+    enum step step = STEP_MORE;
+    unsigned most = 0, charged = 0;
+    struct quota quota;
+    struct buf b;
+
+    put_many(&b, 3000, 7919);
+    quota_init(&quota, NULL, 0);
+    while (step == STEP_MORE && most < 1000) {
+        struct schema_reader *r = schema_reader_new(buf_slice(&b), &quota);
+        struct schema_index *x = NULL;
+
+        most++;
+        step = STEP_MORE;
+        for (unsigned n = 0; n < most && step == STEP_MORE; n++)
+            step = schema_reader_step(r, &x);
+        schema_index_unref(x);
+        schema_reader_free(r);
+        charged += quota.held > 0;
+    }
+    ok(step == STEP_DONE && most > 5, "given up after each number of steps up to %u", most);
+    is_int(charged, 0, "nothing stays charged");
+    buf_free(&b);
+}
+
 static void test_twice(void)
 {
     struct schema_index *x = schema_index_parse(SLICE_LIT("{\"paths\":{" ITEM("apis/b/v1", "/x?hash=1") "," ITEM(
@@ -172,13 +199,27 @@ static void test_memory(void)
     ok(failed >= 3, "%u failed", failed);
 }
 
+static void test_no_stack(void)
+{
+    struct schema_reader *r = schema_reader_new(SLICE_LIT("{\"paths\":{}}"), NULL);
+    struct schema_index *x;
+
+    mem_fail_nth(1);
+    is_int(schema_reader_step(r, &x), STEP_FAILED, "it cannot be read without a stack");
+    mem_fail_nth(0);
+    ok(schema_reader_starved(r), "which is for want of memory");
+    schema_reader_free(r);
+}
+
 int main(void)
 {
     test_index();
     too_long();
     test_refused();
     test_many();
+    test_given_up();
     test_twice();
     test_memory();
+    test_no_stack();
     return tap_end();
 }
