@@ -133,6 +133,33 @@ def test_hung(cluster):
     _await_healed(cluster)
 
 
+@core
+def test_frozen(cluster):
+    """a write that a server has when it is frozen has its answer when that goes on after 22 s, as its own clients have; reads go elsewhere meanwhile"""
+    node, frozen_s, writes = cluster.old, 22, []
+    maps = config_maps("default")
+    remove(node.proxied(), maps + "/frozen")
+    expect(node.proxied().request("POST", maps, config_map("frozen")), 201)  # a connection to the server is open
+    remove(node.proxied(), maps + "/frozen")
+    writer = threading.Thread(target=lambda: writes.append(node.proxied().request("POST", maps, config_map("frozen"))))
+    node.apiserver.signal(signal.SIGSTOP)
+    try:
+        since = time.monotonic()
+        writer.start()
+        waiting.until(lambda: node.proxied().get(LOCAL).header(SERVED_BY) is not None, "a peer to answer what only reads", 20)
+        time.sleep(max(0.0, since + frozen_s - time.monotonic()))
+    finally:
+        node.apiserver.signal(signal.SIGCONT)
+    writer.join(timeout=20)
+    assert len(writes) == 1, "no answer to the write"
+    expect(writes[0], 201)
+    print("# the write had its answer from %s" % (writes[0].header(SERVED_BY) or "the server that was frozen"), flush=True)
+    remove(node.proxied(), maps + "/frozen")
+    node.await_apiserver()
+    _await_views(cluster, node.name, False)
+    _await_healed(cluster)
+
+
 def test_whole_node_gone(cluster):
     """the whole other node is gone, its mvproxy too: 503, and healed when it returns"""
     with Load(cluster.old.proxied, cluster.skew.collection) as load:
