@@ -101,6 +101,17 @@ static bool compress_all(struct slice rest, struct buf *out, struct fiber *f)
     return good;
 }
 
+/* No longer than needed: it lives for hours. NULL when out of memory, or given up. */
+static char *copy_exactly(struct slice text, struct fiber *f)
+{
+    struct buf copy;
+
+    buf_init(&copy, text.n + 1);
+    if (buf_reserve(&copy, text.n + 1) == NULL || !buf_append_long(&copy, text, f, QUICK_BYTES))
+        buf_free(&copy);
+    return buf_disown(&copy);
+}
+
 static bool compress(struct documents *d, size_t shape, struct fiber *f)
 {
     char **slot = &d->storage[shape * 3 + 2];
@@ -110,9 +121,8 @@ static bool compress(struct documents *d, size_t shape, struct fiber *f)
     if (body.n <= DOCUMENTS_GZIP_ABOVE)
         return true;
     buf_init(&out, body.n + (64 << 10));
-    /* Exactly as long as needed: it lives for hours. */
     if (compress_all(body, &out, f))
-        *slot = mem_slicedup(buf_slice(&out));
+        *slot = copy_exactly(buf_slice(&out), f);
     d->made[shape].gzip = slice_of(*slot, *slot == NULL ? 0 : buf_len(&out));
     buf_free(&out);
     return *slot != NULL;

@@ -20,6 +20,19 @@ enum disco_form { DISCO_V2, DISCO_V2BETA1 };
 
 /* Texts are decoded; `raw` has the bytes as sent. Lists are linked, in the server's order. Everything lives as long as
  * the document. */
+enum { DISCO_EXTRAS = 64 };
+/* A field that we do not know, as sent. */
+struct disco_extra {
+    const struct disco_extra *next;
+    struct slice key; /* with its quotes */
+    struct slice value;
+};
+/* The first DISCO_EXTRAS of them, without those of names that no API server has. */
+struct disco_extras {
+    const struct disco_extra *first;
+    size_t n;
+};
+
 struct disco_subresource {
     const struct disco_subresource *next;
     struct slice name, raw;
@@ -41,8 +54,8 @@ enum disco_field {
 
 struct disco_resource {
     const struct disco_resource *next;
-    uint64_t hash;                     /* of the raw bytes; here and below */
-    bool extra;                        /* has fields that we do not know */
+    uint64_t hash; /* of the raw bytes; here and below */
+    struct disco_extras extras;
     bool reduced;                      /* something was left out (disco_parser_judge): raw says more than there is */
     bool odd;                          /* has texts of more than printing ASCII (known only where that is judged) */
     struct slice fields[DISCO_FIELDS]; /* values as sent; p is NULL if absent */
@@ -61,8 +74,8 @@ struct disco_version {
     uint64_t hash;
     const struct disco_resource *resources;
     size_t n_resources;
-    bool stale;   /* freshness is Stale */
-    bool extra;   /* has fields that we do not know */
+    bool stale; /* freshness is Stale */
+    struct disco_extras extras;
     bool reduced; /* something was left out (disco_parser_judge): raw says more than there is */
     struct slice name, raw;
     struct slice freshness; /* "" if absent */
@@ -74,7 +87,7 @@ struct disco_group {
     uint64_t hash;
     const struct disco_version *versions;
     size_t n_versions;
-    bool extra;             /* has fields that we do not know */
+    struct disco_extras extras;
     bool reduced;           /* something was left out (disco_parser_judge): raw says more than there is */
     struct slice name, raw; /* "" is the core group */
     struct slice metadata;  /* its bytes, "" if absent */

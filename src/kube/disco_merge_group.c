@@ -149,7 +149,7 @@ static bool add_resource(struct disco_group_merge *m, struct resources *all, con
 
 static bool put_as_it_is(struct disco_group_merge *m, struct slice raw)
 {
-    return buf_append(m->out, raw) && spend(m, raw.n / BYTES_PER_RESOURCE);
+    return buf_append_long(m->out, raw, m->fiber, BYTES_PER_RESOURCE);
 }
 
 static bool put_resource(struct disco_group_merge *m, const struct resource *r)
@@ -158,7 +158,7 @@ static bool put_resource(struct disco_group_merge *m, const struct resource *r)
 
     if (r->n == 1 && !r->parts[0].resource->reduced)
         return put_as_it_is(m, r->parts[0].resource->raw);
-    good = disco_union_resource(m->scratch, r->parts, r->n, m->out);
+    good = disco_union_resource(m->scratch, r->parts, r->n, m->out, m->fiber);
     arena_reset(m->scratch);
     return good && spend(m, UNION_COST * r->n);
 }
@@ -229,32 +229,14 @@ static struct slice version_freshness(const struct version *v)
     return SLICE_LIT("Stale");
 }
 
-/* Fields that only some servers know, behind the others. Most have none: then nothing is looked through. */
-static bool put_unknown(struct disco_group_merge *m, const struct slice *raws, size_t n, const struct slice *known,
-                        size_t n_known)
-{
-    struct disco_union u;
-
-    if (n == 0)
-        return true;
-    if (!disco_union_init(&u, m->in_group, raws, n, known, n_known))
-        return false;
-    disco_union_put_unknown(&u, m->out);
-    return true;
-}
-
+/* Fields that only some servers know, behind the others. */
 static bool put_unknown_of_version(struct disco_group_merge *m, const struct version *v)
 {
-    static const struct slice known[] = {SLICE_LIT("version"), SLICE_LIT("resources"), SLICE_LIT("freshness")};
-    struct slice *raws = arena_alloc(m->in_group, v->n * sizeof(*raws));
-    size_t n = 0;
+    struct disco_union u = {.n = 0};
 
-    if (raws == NULL)
-        return false;
     for (size_t i = 0; i < v->n; i++)
-        if (v->parts[i].version->extra)
-            raws[n++] = v->parts[i].version->raw;
-    return put_unknown(m, raws, n, known, 3);
+        disco_union_add(&u, &v->parts[i].version->extras);
+    return disco_union_put(&u, m->out, m->fiber);
 }
 
 static void put_text(struct buf *out, const char *before, struct slice text)
@@ -442,16 +424,11 @@ static bool all_stale(const struct disco_group *g)
 
 static bool put_unknown_of_group(struct disco_group_merge *m)
 {
-    static const struct slice known[] = {SLICE_LIT("metadata"), SLICE_LIT("versions")};
-    struct slice *raws = arena_alloc(m->in_group, m->n_parts * sizeof(*raws));
-    size_t n = 0;
+    struct disco_union u = {.n = 0};
 
-    if (raws == NULL)
-        return false;
     for (size_t i = 0; i < m->n_parts; i++)
-        if (m->parts[i].group->extra)
-            raws[n++] = m->parts[i].group->raw;
-    return put_unknown(m, raws, n, known, 2);
+        disco_union_add(&u, &m->parts[i].group->extras);
+    return disco_union_put(&u, m->out, m->fiber);
 }
 
 static const struct slice empty_timestamp = SLICE_LIT("\"creationTimestamp\":null}");

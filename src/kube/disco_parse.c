@@ -14,6 +14,8 @@
 #include "kube/disco_index.h"
 #include "kube/jscan.h"
 
+enum { EXTRA_KEY_BYTES = 256 /* of a field that we do not know; no API server has longer ones */ };
+enum { HASHED_AT_ONCE = 1 << 20, BYTES_HASHED = 8 /* while one is read */ };
 enum { MAX_VERBS = 64 }; /* that are looked at; what is listed beyond them goes on, and can not be asked for */
 
 struct disco_parser {
@@ -24,8 +26,9 @@ struct disco_parser {
     bool begun;
     struct jscan s;
     size_t unit_start;
-    bool judges, core; /* disco_parser_judge() */
-    bool odd;          /* a text was read that is more than printing ASCII; only where that is asked */
+    struct jscan_value key; /* of the member whose value is to be read */
+    bool judges, core;      /* disco_parser_judge() */
+    bool odd;               /* a text was read that is more than printing ASCII; only where that is asked */
 };
 
 static bool read_all(void *arg, struct fiber *f);
@@ -198,10 +201,37 @@ static bool read_members(struct disco_parser *p, const struct members *m, void *
 
     if (!jscan_enter_object(&p->s, &first))
         return false;
-    while (jscan_member(&p->s, &first, &key))
+    while (jscan_member(&p->s, &first, &key)) {
+        p->key = key;
         if (!m->read(p, item, key_number(p, &key, m->keys, m->n, &seen)))
             return false;
+    }
     return p->s.error == NULL;
+}
+
+/* Passes over the value of a field that we do not know, and keeps it as it stands. */
+static bool keep_extra(struct disco_parser *p, struct disco_extras *extras, bool is_text)
+{
+    const struct disco_extra **last = &extras->first;
+    struct slice key = p->key.raw;
+    struct disco_extra *e;
+    struct jscan_value v;
+
+    if (!jscan_value(&p->s, &v))
+        return false;
+    if (is_text && v.type != JSCAN_STRING && v.type != JSCAN_NULL)
+        return bad(p, "a string was expected");
+    if (extras->n == DISCO_EXTRAS || key.n > EXTRA_KEY_BYTES)
+        return true;
+    e = node(p, sizeof(*e));
+    if (e == NULL)
+        return false;
+    *e = (struct disco_extra){.key = key, .value = v.raw};
+    while (*last != NULL)
+        last = &((struct disco_extra *)(uintptr_t)*last)->next;
+    *last = e;
+    extras->n++;
+    return true;
 }
 
 static bool skip_each(struct disco_parser *p, bool (*skip_one)(struct disco_parser *p))
@@ -374,8 +404,7 @@ static bool read_resource_value(struct disco_parser *p, struct disco_resource *r
     case RESOURCE_NAME:
         return read_text(p, &r->name);
     default:
-        r->extra = true;
-        return skip(p);
+        return keep_extra(p, &r->extras, false);
     }
 }
 
@@ -388,6 +417,19 @@ static bool read_resource_member(struct disco_parser *p, void *item, unsigned nu
         return false;
     if (number < DISCO_FIELDS)
         r->fields[number] = text_since(p, start);
+    return true;
+}
+
+static bool hash_resource(struct disco_parser *p, struct disco_resource *r)
+{
+    struct slice rest = r->raw;
+
+    for (; rest.n > HASHED_AT_ONCE; rest = slice_from(rest, HASHED_AT_ONCE)) {
+        r->hash = combine(r->hash, hash_quick(slice_of(rest.p, HASHED_AT_ONCE)));
+        if (!fiber_spend(p->other, HASHED_AT_ONCE / BYTES_HASHED))
+            return bad(p, "given up");
+    }
+    r->hash = combine(r->hash, hash_quick(rest));
     return true;
 }
 
@@ -416,8 +458,7 @@ static struct disco_resource *read_resource(struct disco_parser *p, const struct
         return NULL;
     r->odd = p->odd;
     r->raw = text_since(p, start);
-    r->hash = hash_quick(r->raw);
-    return r;
+    return hash_resource(p, r) ? r : NULL;
 }
 
 static bool read_resources(struct disco_parser *p, struct disco_version *v)
@@ -457,8 +498,7 @@ static bool read_version_member(struct disco_parser *p, void *item, unsigned num
     case 2:
         return read_resources(p, v);
     default:
-        v->extra = true;
-        return skip(p);
+        return keep_extra(p, &v->extras, false);
     }
 }
 
@@ -544,8 +584,6 @@ static bool read_group_member(struct disco_parser *p, void *item, unsigned numbe
 
     if (!begin_unit(p))
         return false;
-    if (number > 1)
-        g->extra = true;
     switch (number) {
     case 0:
         return read_metadata(p, g);
@@ -553,9 +591,9 @@ static bool read_group_member(struct disco_parser *p, void *item, unsigned numbe
         return read_versions(p, g);
     case 2:
     case 3:
-        return skip_text(p);
+        return keep_extra(p, &g->extras, true);
     default:
-        return skip(p);
+        return keep_extra(p, &g->extras, false);
     }
 }
 

@@ -107,6 +107,16 @@ static void read_members(struct slice object, const struct slice *keys, struct j
                 values[i] = v;
 }
 
+/* Of a field as it was sent; without text if it is not there. */
+static struct jscan_value read_value(struct slice raw)
+{
+    struct jscan_value v = {.type = JSCAN_NULL};
+    struct jscan s;
+
+    jscan_init(&s, raw, JSCAN_MAX_DEPTH);
+    return raw.p != NULL && jscan_value(&s, &v) ? v : (struct jscan_value){.type = JSCAN_NULL};
+}
+
 /* Fails the buffer when out of memory; what is not a text is an empty one. */
 static bool put_text(struct disco_proto *p, struct buf *out, unsigned field, const struct jscan_value *v)
 {
@@ -191,13 +201,14 @@ static bool put_subresource(struct disco_proto *p, const struct disco_subresourc
 
 static bool make_resource(struct disco_proto *p, const struct disco_resource *r)
 {
-    static const struct slice keys[] = {SLICE_LIT("responseKind"), SLICE_LIT("singularResource"),
-                                        SLICE_LIT("shortNames"), SLICE_LIT("categories")};
+    static const enum disco_field fields[] = {DISCO_FIELD_KIND, DISCO_FIELD_SINGULAR, DISCO_FIELD_SHORT_NAMES,
+                                              DISCO_FIELD_CATEGORIES};
     struct jscan_value values[4];
     struct buf *out = &p->resource_out;
 
     buf_reset(out);
-    read_members(r->raw, keys, values, 4);
+    for (size_t i = 0; i < 4; i++)
+        values[i] = read_value(r->fields[fields[i]]);
     pb_put(out, RESOURCE_RESOURCE, r->name);
     if (!put_kind(p, out, RESOURCE_KIND, &values[0]))
         return false;
@@ -223,7 +234,8 @@ static bool make_version(struct disco_proto *p, const struct disco_version *v)
 {
     pb_put(&p->versions, VERSION_VERSION, v->name);
     for (const struct disco_resource *r = v->resources; r != NULL; r = r->next) {
-        bool good = make_resource(p, r) && pb_put(&p->versions, VERSION_RESOURCES, buf_slice(&p->resource_out));
+        bool good = make_resource(p, r) && pb_put_header(&p->versions, VERSION_RESOURCES, buf_len(&p->resource_out)) &&
+                    buf_append_long(&p->versions, buf_slice(&p->resource_out), p->fiber, COPIED_BYTES);
 
         arena_reset(p->scratch);
         if (!good || !fiber_spend(p->fiber, UNIT_COST + r->raw.n - r->fields[DISCO_FIELD_SUBRESOURCES].n))

@@ -3,102 +3,45 @@
 
 #include <stdlib.h>
 
-#include "base/hash.h"
-#include "kube/jscan.h"
+enum { BYTES_PER_RESOURCE = 256, SUBRESOURCES_PER_RESOURCE = 8 /* of what is spent, see disco_merge_group.h */ };
 
-/* Text of other descriptions is fetched while those before it are looked at: so many places ahead. */
-enum { MAX_UNKNOWN = 64, AHEAD = 8 };
-
-struct value {
-    struct value *next;
-    struct slice raw;
-};
-
-struct disco_member {
-    struct disco_member *next; /* of unknown ones */
-    struct slice key;          /* with its quotes; unknown ones only */
-    struct value *values, **last;
-};
-
-/* ---- members of objects ---- */
-
-static bool add_value(struct arena *scratch, struct disco_member *m, struct slice raw)
+static bool spend_bytes(struct fiber *f, size_t n)
 {
-    struct value *v = arena_zalloc(scratch, sizeof(*v));
-
-    if (v == NULL)
-        return false;
-    v->raw = raw;
-    *m->last = v;
-    m->last = &v->next;
-    return true;
+    return fiber_spend(f, 1 + n / BYTES_PER_RESOURCE);
 }
 
-static bool add_unknown(struct disco_union *u, struct arena *scratch, const struct jscan_value *key, struct slice raw)
-{
-    struct disco_member **m = &u->unknown;
+/* ---- fields that we do not know ---- */
 
-    while (*m != NULL && !slice_eq((*m)->key, key->raw))
-        m = &(*m)->next;
-    if (*m != NULL)
-        return true; /* the first one has decided */
-    if (u->n_unknown == MAX_UNKNOWN)
-        return true;
-    *m = arena_zalloc(scratch, sizeof(**m));
-    if (*m == NULL)
-        return false;
-    (*m)->key = key->raw;
-    (*m)->last = &(*m)->values;
-    u->n_unknown++;
-    return add_value(scratch, *m, raw);
+static bool has_extra(const struct disco_union *u, struct slice key)
+{
+    for (size_t i = 0; i < u->n; i++)
+        if (slice_eq(u->extras[i]->key, key))
+            return true;
+    return false;
 }
 
-static bool add_object(struct disco_union *u, struct arena *scratch, struct slice object, const struct slice *keys)
+void disco_union_add(struct disco_union *u, const struct disco_extras *of)
 {
-    struct jscan_value key, v;
-    struct jscan s;
-    bool first, good = true;
-    size_t i;
-
-    jscan_init(&s, object, JSCAN_MAX_DEPTH);
-    if (!jscan_enter_object(&s, &first))
-        return true;
-    while (good && jscan_member(&s, &first, &key) && jscan_value(&s, &v)) {
-        for (i = 0; i < u->n_known && !jscan_text_eq(&key, keys[i]); i++)
-            continue;
-        good = i < u->n_known ? add_value(scratch, &u->known[i], v.raw) : add_unknown(u, scratch, &key, v.raw);
-    }
-    return good;
+    for (const struct disco_extra *e = of->first; e != NULL && u->n < DISCO_EXTRAS; e = e->next)
+        if (!has_extra(u, e->key))
+            u->extras[u->n++] = e;
 }
 
-bool disco_union_init(struct disco_union *u, struct arena *scratch, const struct slice *raws, size_t n,
-                      const struct slice *keys, size_t n_keys)
+bool disco_union_put(const struct disco_union *u, struct buf *out, struct fiber *f)
 {
-    *u = (struct disco_union){.n_known = n_keys};
-    u->known = arena_zalloc(scratch, n_keys * sizeof(*u->known));
-    if (u->known == NULL)
-        return false;
-    for (size_t i = 0; i < n_keys; i++)
-        u->known[i].last = &u->known[i].values;
-    for (size_t i = 0; i < n; i++)
-        if (!add_object(u, scratch, raws[i], keys))
+    for (size_t i = 0; i < u->n; i++) {
+        buf_append_char(out, ',');
+        buf_append(out, u->extras[i]->key);
+        buf_append_char(out, ':');
+        if (!buf_append(out, u->extras[i]->value) || !spend_bytes(f, u->extras[i]->value.n))
             return false;
+    }
     return true;
 }
 
 static bool says_something(struct slice raw)
 {
     return raw.n > 2 && !slice_eq(raw, SLICE_LIT("null"));
-}
-
-void disco_union_put_unknown(const struct disco_union *u, struct buf *out)
-{
-    for (const struct disco_member *m = u->unknown; m != NULL; m = m->next) {
-        buf_append_char(out, ',');
-        buf_append(out, m->key);
-        buf_append_char(out, ':');
-        buf_append(out, m->values->raw);
-    }
 }
 
 /* ---- text lists ---- */
@@ -173,7 +116,8 @@ static size_t distinct_subresources(const struct disco_union_part *parts, size_t
     return count;
 }
 
-static bool put_subresources(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out)
+static bool put_subresources(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out,
+                             struct fiber *f)
 {
     struct disco_union_part *kept = arena_alloc(scratch, n * sizeof(*kept));
     struct sub_part *subs;
@@ -196,12 +140,15 @@ static bool put_subresources(struct arena *scratch, const struct disco_union_par
             subs[count++] = (struct sub_part){s, kept[i].last, index++};
     }
     qsort(subs, count, sizeof(*subs), by_name_latest_first);
+    if (!fiber_spend(f, count / SUBRESOURCES_PER_RESOURCE))
+        return false;
     buf_append_str(out, ",\"subresources\":");
     for (size_t i = 0; i < count; i += same) {
         for (same = 1; i + same < count && slice_eq(subs[i].sub->name, subs[i + same].sub->name); same++)
             continue;
         buf_append_char(out, i == 0 ? '[' : ',');
-        buf_append(out, subs[i].sub->raw);
+        if (!buf_append(out, subs[i].sub->raw) || !spend_bytes(f, subs[i].sub->raw.n))
+            return false;
     }
     return buf_append_char(out, ']');
 }
@@ -278,34 +225,17 @@ static bool put_united_verbs(struct arena *scratch, const struct disco_union_par
     return true;
 }
 
-static bool put_unknown_fields(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out)
+static bool put_extras(const struct disco_union_part *parts, size_t n, struct buf *out, struct fiber *f)
 {
-    static const struct slice keys[] = {
-        SLICE_LIT("resource"), SLICE_LIT("responseKind"), SLICE_LIT("scope"),      SLICE_LIT("singularResource"),
-        SLICE_LIT("verbs"),    SLICE_LIT("shortNames"),   SLICE_LIT("categories"), SLICE_LIT("subresources"),
-    };
-    struct slice *raws;
-    struct disco_union u;
-    size_t count = 0;
+    struct disco_union u = {.n = 0};
 
     for (size_t i = 0; i < n; i++)
-        count += parts[i].resource->extra ? 1 : 0;
-    if (count == 0)
-        return true;
-    raws = arena_alloc(scratch, count * sizeof(*raws));
-    if (raws == NULL)
-        return false;
-    count = 0;
-    for (size_t i = 0; i < n; i++)
-        if (parts[i].resource->extra)
-            raws[count++] = parts[i].resource->raw;
-    if (!disco_union_init(&u, scratch, raws, count, keys, sizeof(keys) / sizeof(keys[0])))
-        return false;
-    disco_union_put_unknown(&u, out);
-    return true;
+        disco_union_add(&u, &parts[i].resource->extras);
+    return disco_union_put(&u, out, f);
 }
 
-bool disco_union_resource(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out)
+bool disco_union_resource(struct arena *scratch, const struct disco_union_part *parts, size_t n, struct buf *out,
+                          struct fiber *f)
 {
     buf_append_str(out, "{\"resource\":");
     put_text(out, parts[0].resource->name);
@@ -316,7 +246,7 @@ bool disco_union_resource(struct arena *scratch, const struct disco_union_part *
         return false;
     put_first(out, ",\"shortNames\":", parts, 1, DISCO_FIELD_SHORT_NAMES);
     put_first(out, ",\"categories\":", parts, 1, DISCO_FIELD_CATEGORIES);
-    if (!put_subresources(scratch, parts, n, out) || !put_unknown_fields(scratch, parts, n, out))
+    if (!put_subresources(scratch, parts, n, out, f) || !put_extras(parts, n, out, f))
         return false;
     return buf_append_char(out, '}');
 }

@@ -6,22 +6,18 @@
 #define MVPROXY_KUBE_DISCO_UNION_H
 
 #include "base/buf.h"
+#include "base/fiber.h"
 #include "kube/disco.h"
 
-/* The members of several objects, in order of precedence. Lives in the scratch arena. */
+/* Fields that we do not know, of several descriptions: each as the first has it. Zeroed before. */
 struct disco_union {
-    struct disco_member *known; /* one per key in `keys` */
-    struct disco_member *unknown;
-    size_t n_known, n_unknown;
+    const struct disco_extra *extras[DISCO_EXTRAS];
+    size_t n;
 };
-/*
- * `raws` are validated objects in order of precedence. Fields not in `keys` are unknown fields: at most 64 of them are
- * kept, each with its value in the first object that has it. False when out of memory.
- */
-MEM_CHECK bool disco_union_init(struct disco_union *u, struct arena *scratch, const struct slice *raws, size_t n,
-                                const struct slice *keys, size_t n_keys);
-/* Appends `,"key":value` for each unknown field, in order of first appearance. */
-void disco_union_put_unknown(const struct disco_union *u, struct buf *out);
+/* In order of precedence. What is beyond DISCO_EXTRAS is left out. */
+void disco_union_add(struct disco_union *u, const struct disco_extras *of);
+/* Appends `,"key":value` for each, in order of first appearance. False: the buffer failed, or given up. */
+MEM_CHECK bool disco_union_put(const struct disco_union *u, struct buf *out, struct fiber *f);
 
 /* A distinct description of a resource, and the number of the last server that gives it. */
 struct disco_union_part {
@@ -29,9 +25,9 @@ struct disco_union_part {
     uint64_t hash; /* the resource's, copied for speed */
     size_t last;
 };
-/* Appends the merged resource. At least one part, in the order of the first server that gives each. False: the buffer
- * failed, or out of memory. */
+/* Appends the merged resource. At least one part, in the order of the first server that gives each. Spends one for
+ * each 256 bytes that are copied. False: the buffer failed, out of memory, or given up. */
 MEM_CHECK bool disco_union_resource(struct arena *scratch, const struct disco_union_part *parts, size_t n,
-                                    struct buf *out);
+                                    struct buf *out, struct fiber *f);
 
 #endif

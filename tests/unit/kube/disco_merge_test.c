@@ -701,6 +701,44 @@ static void test_many_resources(void)
     buf_free(&text);
 }
 
+/*
+ * One resource of two servers may have subresources and fields that we do not know without end: they are united in
+ * steps, and what is not asked for is not looked at again.
+ */
+static void test_one_large_resource(void)
+{
+    enum { SUBRESOURCES = 900, EACH = 4000, BUDGET = 1000, BYTES_EACH = 256, FIELDS = 2000 };
+    struct disco_merge *m = disco_merge_new();
+    struct disco_merged out;
+    struct err err = {""};
+    struct buf text;
+    size_t steps = 1, least = 2 * (SUBRESOURCES * EACH / BYTES_EACH / BUDGET); /* united, and copied */
+
+    buf_init(&text, 16 << 20);
+    begin_text(&text);
+    buf_append_str(&text, G("g", V("v1", PLAIN("r"))));
+    add_text(m, "a", &text, L);
+    begin_text(&text);
+    buf_append_str(&text, "{\"metadata\":{\"name\":\"g\"},\"versions\":[{\"version\":\"v1\",\"resources\":["
+                          "{\"resource\":\"r\",\"verbs\":[\"get\"]");
+    for (int i = 0; i < FIELDS; i++)
+        buf_printf(&text, ",\"x%d\":%d", i, i);
+    for (int i = 0; i < SUBRESOURCES; i++)
+        buf_printf(&text, "%s{\"subresource\":\"s%03d\",\"x\":\"%0*d\"}", i == 0 ? ",\"subresources\":[" : ",", i, EACH,
+                   i);
+    buf_append_str(&text, "]}]}]}");
+    add_text(m, "b", &text, 0);
+    while (disco_merge_step(m, BUDGET, &err) == STEP_MORE)
+        steps++;
+    disco_merge_result(m, &out);
+    ok(!err_is_set(&err) && out.v2.n > SUBRESOURCES * EACH, "%zu bytes merged", out.v2.n);
+    ok(steps >= least, "in %zu steps: at least %zu", steps, least);
+    ok(memmem(out.v2.p, out.v2.n, "\"x63\":63", 8) != NULL && memmem(out.v2.p, out.v2.n, "\"x64\":64", 8) == NULL,
+       "64 fields that we do not know");
+    disco_merge_free(m);
+    buf_free(&text);
+}
+
 /* It may end at any step. */
 static void test_giving_up(void)
 {
@@ -729,6 +767,7 @@ static void test_giving_up(void)
 int main(void)
 {
     test_many_resources();
+    test_one_large_resource();
     test_giving_up();
     test_copying();
     test_rules();
