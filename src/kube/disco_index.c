@@ -11,7 +11,7 @@
 #include "kube/disco_doc.h"
 
 enum { LEFT_OUT_BYTES = 100 /* of each part of a name that is to be shown */ };
-enum { ENTRY_COST = 64 /* entering a name costs about as much as reading so many bytes */ };
+enum { ENTRY_COST = 64 /* entering a name costs about as much as reading so many bytes */, LOOK_COST = 8 };
 
 /* Drops const from what is of our own making: the document is not yet anybody else's. */
 #define OWN(type, pointer) ((type *)(uintptr_t)(pointer))
@@ -44,7 +44,7 @@ static bool may_be_group(const struct disco_index *x, const struct disco_group *
         return true;
     if ((x->core ? g->name.n > 0 : !gvr_is_group(g->name)) || kept == LIMIT_DISCOVERY_PEER_GROUPS)
         return false;
-    while (v != NULL && !gvr_is_version(v->name))
+    while (v != NULL && !gvr_is_version(v->name) && fiber_spend(x->fiber, LOOK_COST))
         v = v->next;
     return v != NULL || g->versions == NULL;
 }
@@ -67,7 +67,7 @@ static bool judge_subresources(struct disco_index *x, struct disco_resource *r, 
     bool all = true;
     size_t kept = 0;
 
-    while (*next != NULL) {
+    while (*next != NULL && fiber_spend(x->fiber, LOOK_COST)) {
         const struct disco_subresource *s = *next;
 
         if (gvr_is_resource(s->name) && kept < LIMIT_DISCOVERY_PEER_SUBRESOURCES) {
@@ -143,7 +143,7 @@ static void leave_out_group(struct disco_index *x, const struct disco_group *g, 
 {
     note_left_out(x, name, SLICE_LIT(""));
     x->doc->n_groups--;
-    for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
+    for (const struct disco_version *v = g->versions; v != NULL && fiber_spend(x->fiber, LOOK_COST); v = v->next) {
         x->doc->n_versions--;
         x->doc->n_resources -= v->n_resources;
     }

@@ -15,6 +15,7 @@
 #include "kube/jscan.h"
 
 enum { EXTRA_KEY_BYTES = 256 /* of a field that we do not know; no API server has longer ones */ };
+enum { UNIT_COST = 32 }; /* what it takes to begin one, and to keep what was read, in bytes that are read */
 enum { HASHED_AT_ONCE = 1 << 20, BYTES_HASHED = 8 /* while one is read */ };
 enum { MAX_VERBS = 64 }; /* that are looked at; what is listed beyond them goes on, and can not be asked for */
 
@@ -314,7 +315,7 @@ static bool begin_unit(struct disco_parser *p)
 
     p->unit_start = p->s.pos;
     p->s.limit = p->s.pos + (rest < LIMIT_DISCOVERY_PART_BYTES ? rest : LIMIT_DISCOVERY_PART_BYTES);
-    return fiber_spend(p->other, p->unit_start - before) || bad(p, "given up");
+    return fiber_spend(p->other, UNIT_COST + p->unit_start - before) || bad(p, "given up");
 }
 
 static bool next_element(struct disco_parser *p, bool *first)

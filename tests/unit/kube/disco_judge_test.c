@@ -344,6 +344,47 @@ static void test_many(void)
         }
 }
 
+/* Of next to nothing there may be a million: what is made of it, and looked at in vain, is spent as well. */
+static void test_empty_ones(void)
+{
+    enum { N = 5000, BUDGET = 1000, READ_BYTES = 32, LOOK_BYTES = 8 };
+    static const struct {
+        const char *what, *before, *behind;
+        size_t looks; /* at each */
+    } rows[] = {
+        {"versions", "{\"metadata\":{\"name\":\"g\"},\"versions\":[", "]}", 2},
+        {"subresources",
+         "{\"metadata\":{\"name\":\"g\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"r\","
+         "\"subresources\":[",
+         "]}]}]}", 1},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct disco_parser *p = disco_parser_new();
+        size_t steps = 1, least = N * (READ_BYTES + rows[i].looks * LOOK_BYTES) / BUDGET;
+        struct disco_doc *d = NULL;
+        struct err err = {""};
+        struct buf text;
+
+        buf_init(&text, 1 << 20);
+        buf_append_str(&text, HEAD);
+        buf_append_str(&text, rows[i].before);
+        for (size_t k = 0; k < N; k++)
+            buf_append_str(&text, k == 0 ? "{}" : ",{}");
+        buf_append_str(&text, rows[i].behind);
+        buf_append_str(&text, TAIL);
+        disco_parser_judge(p, false);
+        if (!disco_parser_feed(p, buf_slice(&text), &err))
+            tap_bail("%s", err.text);
+        while (disco_parser_step(p, BUDGET, &d, &err) == STEP_MORE)
+            steps++;
+        ok(d != NULL && steps >= least, "%d empty %s in %zu steps: at least %zu", N, rows[i].what, steps, least);
+        disco_doc_unref(d);
+        disco_parser_free(p);
+        buf_free(&text);
+    }
+}
+
 static void test_same(void)
 {
     static const char text[] = HEAD GROUP("b", VERSION("v1", RES("a b") "," RES("c"))) TAIL;
@@ -367,6 +408,7 @@ int main(void)
     test_real();
     test_merged();
     test_many();
+    test_empty_ones();
     test_same();
     return tap_end();
 }
