@@ -54,6 +54,7 @@ enum {
     LIMIT_H2_BACK_UPLOAD_LENGTH = 4 << 20, /* longer bodies go over HTTP/1.1; kube-apiserver takes objects of 3 MB */
 
     LIMIT_DISCOVERY_BYTES = 64 << 20,
+    LIMIT_DISCOVERY_PEER_BYTES = 24 << 20, /* so that some peers' lies leave room for the others: 15,000 CRDs */
     LIMIT_DISCOVERY_DEPTH = 32,
     LIMIT_DISCOVERY_INDEX_BYTES = 96 << 20,   /* the index over one document */
     LIMIT_DISCOVERY_PART_BYTES = 1 << 20,     /* one subresource, or one field that we pass over */

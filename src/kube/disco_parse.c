@@ -63,10 +63,12 @@ void disco_parser_judge(struct disco_parser *p, bool core)
 
 bool disco_parser_feed(struct disco_parser *p, struct slice bytes, struct err *err)
 {
+    size_t most = p->judges ? LIMIT_DISCOVERY_PEER_BYTES : LIMIT_DISCOVERY_BYTES;
+
     if (p->begun)
         return err_set(err, "bytes after the end of the document");
-    if (bytes.n > LIMIT_DISCOVERY_BYTES - buf_len(&p->body))
-        return err_set(err, "the document is over %d bytes", LIMIT_DISCOVERY_BYTES);
+    if (bytes.n > most - buf_len(&p->body))
+        return err_set(err, "the document is over %zu bytes", most);
     return buf_append(&p->body, bytes) || err_set(err, "out of memory");
 }
 

@@ -22,8 +22,8 @@ void disco_parser_free(struct disco_parser *p);
  * as they were sent.
  */
 void disco_parser_judge(struct disco_parser *p, bool core);
-/* Copies the next bytes of the body. False, with *err set, over LIMIT_DISCOVERY_BYTES or when out of memory: the parser
- * can then only be freed. */
+/* Copies the next bytes of the body. False, with *err set, over LIMIT_DISCOVERY_BYTES (of a peer,
+ * LIMIT_DISCOVERY_PEER_BYTES) or when out of memory: the parser can then only be freed. */
 bool disco_parser_feed(struct disco_parser *p, struct slice bytes, struct err *err);
 /*
  * After the last byte: to be called until it does not return STEP_MORE. One call reads about `max_bytes` of the

@@ -658,7 +658,7 @@ static void enormous(void)
         const char *name, *part;
         size_t n;
     } rows[] = {
-        {"over 64 MiB", "                                                                ", (64 << 20) / 64 + 1},
+        {"over 24 MiB", "                                                                ", (24 << 20) / 64 + 1},
         {"a hundred thousand levels", "[", 100000},
         {"a long name without an end", "\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 100000},
     };

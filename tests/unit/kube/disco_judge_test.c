@@ -385,6 +385,26 @@ static void test_empty_ones(void)
     }
 }
 
+/* The merged document has room for several of them. */
+static void test_too_large(void)
+{
+    static char piece[1 << 20];
+    struct err err = {""};
+
+    memset(piece, ' ', sizeof(piece));
+    for (int judges = 0; judges < 2; judges++) {
+        struct disco_parser *p = disco_parser_new();
+        size_t fed = 0, most = judges ? LIMIT_DISCOVERY_PEER_BYTES : LIMIT_DISCOVERY_BYTES;
+
+        if (judges)
+            disco_parser_judge(p, false);
+        while (fed <= LIMIT_DISCOVERY_BYTES && disco_parser_feed(p, slice_of(piece, sizeof(piece)), &err))
+            fed += sizeof(piece);
+        is_u64(fed, most, judges ? "of a peer" : "of the local server");
+        disco_parser_free(p);
+    }
+}
+
 static void test_same(void)
 {
     static const char text[] = HEAD GROUP("b", VERSION("v1", RES("a b") "," RES("c"))) TAIL;
@@ -409,6 +429,7 @@ int main(void)
     test_merged();
     test_many();
     test_empty_ones();
+    test_too_large();
     test_same();
     return tap_end();
 }
