@@ -145,6 +145,15 @@ uint64_t schedule_patience(struct schedule *s)
     return now > s->slow_ms + KNOWN_MS ? CONVERGED_MS : KNOWN_MS;
 }
 
+/* Its Lease is not renewed, nor was for long enough, or has not been again for long enough, to be sure of anything. */
+bool schedule_may_have_lapsed(struct schedule *s, unsigned node)
+{
+    uint64_t now = loop_now_ms(fleet_loop(s->fleet));
+
+    return (s->unrenewed_ms[node] > 0 && now > s->unrenewed_ms[node] + UNRENEWED_MS) ||
+           (s->renewed_ms[node] > 0 && now <= s->renewed_ms[node] + RENEWED_MS + schedule_patience(s));
+}
+
 static void note_met(struct schedule *s)
 {
     for (unsigned i = 0; i < s->nodes; i++)
@@ -265,7 +274,8 @@ static bool has_seen_it_go(struct schedule *s, unsigned node, unsigned other)
     return fleet_server_up(s->fleet, node) > fleet_server_away(s->fleet, other);
 }
 
-/* Whether only the node's own server is away, and all others know who there is and what each serves. */
+/* Whether only the node's own server is away, and all others know who there is and what each serves. Who has lapsed is
+ * not asked for what nobody is known to have (docs/internals/route.md). */
 static bool others_know(struct schedule *s, const struct fleet_answer *a)
 {
     uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + schedule_patience(s);
@@ -277,7 +287,7 @@ static bool others_know(struct schedule *s, const struct fleet_answer *a)
         if (i == a->node)
             continue;
         if (!takes_over(s, a->node, i, bound) || !s->met[i][a->node] || !has_seen_it_go(s, i, a->node) ||
-            !fleet_knows_all(s->fleet, i))
+            !fleet_knows_all(s->fleet, i) || schedule_may_have_lapsed(s, i))
             return false;
         for (unsigned j = 0; j < s->nodes; j++)
             if (j != i && j != a->node && (!s->met[i][j] || schedule_in_touch(s, i, j) <= bound))

@@ -11,9 +11,7 @@
 
 enum {
     FORGOTTEN_MS = 290000, /* after which a server that is away may be forgotten */
-    RENEWED_MS = 10000,    /* between renewals of a Lease */
-    LAPSING_MS = 28000,    /* after its last renewal a server may be taken for away; after that, it must be */
-    LAPSED_MS = 50000,
+    LAPSED_MS = 50000,     /* after its last renewal a server must be taken for away */
 };
 
 static const char *const standing_names[] = {
@@ -96,15 +94,6 @@ static bool has_just_woken(struct schedule *s, unsigned node)
     return s->hung_ms[node] > 0 && now_of(s) <= s->woke_ms[node] + RENEWED_MS + schedule_patience(s);
 }
 
-/* Its Lease is not renewed, nor was for long enough, or has not been again for long enough, to be sure of anything. */
-static bool may_have_lapsed(struct schedule *s, unsigned node)
-{
-    uint64_t now = now_of(s);
-
-    return (s->unrenewed_ms[node] > 0 && now > s->unrenewed_ms[node] + LAPSING_MS) ||
-           (s->renewed_ms[node] > 0 && now <= s->renewed_ms[node] + RENEWED_MS + schedule_patience(s));
-}
-
 /* Nobody renews its Lease, though it can be read: it may be another one that answers there. */
 static bool has_lapsed(struct schedule *s, unsigned from, unsigned to)
 {
@@ -117,7 +106,7 @@ static bool has_lapsed(struct schedule *s, unsigned from, unsigned to)
 
 static bool is_there(struct schedule *s, unsigned from, unsigned to)
 {
-    if (from != to && may_have_lapsed(s, to))
+    if (from != to && schedule_may_have_lapsed(s, to))
         return false;
     if (!schedule_believed(s, to) || (from != to && has_just_woken(s, to)))
         return false;
