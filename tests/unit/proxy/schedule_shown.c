@@ -12,6 +12,9 @@
 enum {
     FORGOTTEN_MS = 290000, /* after which a server that is away may be forgotten */
     LAPSED_MS = 50000,     /* after its last renewal a server must be taken for away */
+    POLL_MS = 10000,       /* until a poll that nobody answers has failed */
+    /* Until two in a row of a server that hangs have: the first one begins when that has not answered for 1.4 s. */
+    HANGING_MS = 2500 + 2 * POLL_MS,
 };
 
 static const char *const standing_names[] = {
@@ -64,17 +67,18 @@ void schedule_note_shown(struct schedule *s)
 
 /* ---- standing ---- */
 
-/* For how long it has not been there to be read. What hangs has to be found out first. */
+/* For how long it has not been there to be read. What hangs has to be found out first; where its record in etcd runs
+ * out meanwhile it is asked anew, where its Lease says that it is. What it was asked before a path was cut is waited
+ * for, since a cut breaks no connection. */
 static uint64_t unreachable(struct schedule *s, unsigned from, unsigned to)
 {
-    uint64_t away = fleet_server_away(s->fleet, to);
-    bool hangs = s->hung_ms[to] > 0 && s->woke_ms[to] == 0;
+    uint64_t hung = fleet_server_away(s->fleet, to), cut = fleet_path_cut(s->fleet, from, to), away = hung;
 
-    if (hangs)
-        away -= min_of(away, STUCK_MS);
-    if (from == to)
-        return away;
-    return max_of(away, max_of(fleet_proxy_dead(s->fleet, to), fleet_path_cut(s->fleet, from, to)));
+    if (s->hung_ms[to] > 0 && s->woke_ms[to] == 0) {
+        away -= min_of(away, HANGING_MS + (fleet_etcd(s->fleet) == NULL || from == to ? 0 : POLL_MS));
+        cut -= cut < hung ? min_of(cut, POLL_MS) : 0;
+    }
+    return from == to ? away : max_of(away, max_of(fleet_proxy_dead(s->fleet, to), cut));
 }
 
 /* Its own server is away: nobody tells it who comes and goes, but who was there when that went can still be read. */
