@@ -18,6 +18,9 @@ struct gvr schedule_custom_gvr(size_t which)
     return (struct gvr){slice_str(c->group), slice_str(c->version), slice_str(c->resource)};
 }
 
+/* Legacy discovery is a request for each group/version, and a peer gets four a second where no event asks for them. */
+enum { WALKED_MS = 5000 };
+
 /* What servers serve of it is what there is, and so is what mvproxies read of them. */
 static bool is_settled(struct schedule *s, size_t which)
 {
@@ -33,6 +36,18 @@ static bool is_told(struct schedule *s, unsigned node, size_t which)
     uint64_t changed = customs_changed(s->customs, which);
 
     return is_settled(s, which) && (changed == 0 || changed > KNOWN_MS || fleet_proxy_up(s->fleet, node) > changed);
+}
+
+/* While the node's own server is away no event tells it, and peers that are read group by group are read seldom. */
+static bool may_lag(struct schedule *s, unsigned node, size_t which)
+{
+    uint64_t changed = customs_changed(s->customs, which);
+    bool walked = false;
+
+    for (unsigned i = 0; i < s->nodes; i++)
+        walked |= i != node && (s->legacy[i] || s->formed_ms[i] > 0);
+    return walked && fleet_server_up(s->fleet, node) == 0 && changed > 0 &&
+           changed <= LAG_MAX_MS + WALKED_MS + schedule_patience(s);
 }
 
 void schedule_note_customs(struct schedule *s)
@@ -88,13 +103,14 @@ struct may schedule_custom_may(struct schedule *s, const struct schedule_view *v
 
     if (!s->excluded[v->node][which] || somebody_lied(s))
         return all;
-    all.be_absent = !exists || !is_told(s, v->node, which); /* clients act on what vanishes */
+    /* Clients act on what vanishes. */
+    all.be_absent = !exists || !is_told(s, v->node, which) || may_lag(s, v->node, which);
     if (fleet_server_up(s->fleet, v->node) > 0)
         return is_told(s, v->node, which) && fleet_loaded(s->fleet, v->node) > schedule_patience(s) ? is : all;
     if (v->of[v->node] != STANDING_AWAY)
         return all;
     if (somebody_vouches(s, v))
-        return is_settled(s, which) ? is : all;
+        return is_settled(s, which) && !may_lag(s, v->node, which) ? is : all;
     /* Nobody can say it, or somebody perhaps does. */
     return v->unsure || v->there ? all : (struct may){.be_stale = true};
 }
