@@ -154,6 +154,12 @@ bool schedule_may_have_lapsed(struct schedule *s, unsigned node)
            (s->renewed_ms[node] > 0 && now <= s->renewed_ms[node] + RENEWED_MS + schedule_patience(s));
 }
 
+/* Its Lease has been silent for so long that only its answers keep it. */
+bool schedule_may_be_forgotten(struct schedule *s, unsigned node)
+{
+    return s->unrenewed_ms[node] > 0 && loop_now_ms(fleet_loop(s->fleet)) > s->unrenewed_ms[node] + FORGOTTEN_MS;
+}
+
 static void note_met(struct schedule *s)
 {
     for (unsigned i = 0; i < s->nodes; i++)
@@ -185,7 +191,7 @@ static bool must_be_known(struct schedule *s, const struct fleet_answer *a, unsi
 {
     uint64_t bound = loop_now_ms(fleet_loop(s->fleet)) - a->asked_ms + schedule_patience(s);
 
-    return s->heard[a->node][away] && s->deaf_ms == 0 &&
+    return s->heard[a->node][away] && s->deaf_ms == 0 && (away == a->node || !schedule_may_be_forgotten(s, away)) &&
            (s->met[a->node][away] || (!s->keeps_holder[away] && fleet_registered(s->fleet, &a->gvr) > bound));
 }
 

@@ -16,9 +16,10 @@ enum {
     DEAF_MS = 700000, /* until a watch that says nothing is taken for dead, or ends by itself */
     HEARD_MS = 15000, /* a Lease, of an mvproxy or a server that started that long ago */
     CONVERGED_MS = 2000,
-    RENEWED_MS = 10000,   /* between renewals of a Lease */
-    UNRENEWED_MS = 28000, /* after its last renewal a server may be taken for away */
-    STUCK_MS = 20000,     /* until a server that takes requests and answers none is known for that */
+    RENEWED_MS = 10000,    /* between renewals of a Lease */
+    UNRENEWED_MS = 28000,  /* after its last renewal a server may be taken for away */
+    FORGOTTEN_MS = 290000, /* after which a server that is away may be forgotten */
+    STUCK_MS = 20000,      /* until a server that takes requests and answers none is known for that */
     /* Until a Lease that nobody renews is forgotten: so long what such a server has is not known, and what each mvproxy
        names in its place may be another. */
     GHOST_MS = 400000,
@@ -122,10 +123,11 @@ bool schedule_etcd_troubled(struct schedule *s);
 /* What is held to be true of a node; times in milliseconds, 0: it is not so. */
 bool schedule_believed(struct schedule *s, unsigned node); /* it does not lie, nor did of late */
 uint64_t schedule_in_touch(struct schedule *s, unsigned from,
-                           unsigned to);                          /* nothing has kept one from reading the other */
-uint64_t schedule_patience(struct schedule *s);                   /* how long what changes may take to be known */
-bool schedule_haunted(struct schedule *s);                        /* there is, or was, a Lease of nobody */
-bool schedule_may_have_lapsed(struct schedule *s, unsigned node); /* for want of renewals of its Lease */
+                           unsigned to);                           /* nothing has kept one from reading the other */
+uint64_t schedule_patience(struct schedule *s);                    /* how long what changes may take to be known */
+bool schedule_haunted(struct schedule *s);                         /* there is, or was, a Lease of nobody */
+bool schedule_may_have_lapsed(struct schedule *s, unsigned node);  /* for want of renewals of its Lease */
+bool schedule_may_be_forgotten(struct schedule *s, unsigned node); /* as soon as it does not answer */
 /* What a server has that was read, and is there or only away, is in the merged document: clients act on what vanishes.
  */
 void schedule_judge_documents(struct schedule *s);

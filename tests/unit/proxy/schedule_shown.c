@@ -10,9 +10,8 @@
 #include "unit/proxy/schedule.h"
 
 enum {
-    FORGOTTEN_MS = 290000, /* after which a server that is away may be forgotten */
-    LAPSED_MS = 50000,     /* after its last renewal a server must be taken for away */
-    POLL_MS = 10000,       /* until a poll that nobody answers has failed */
+    LAPSED_MS = 50000, /* after its last renewal a server must be taken for away */
+    POLL_MS = 10000,   /* until a poll that nobody answers has failed */
     /* Until two in a row of a server that hangs have: the first one begins when that has not answered for 1.4 s. */
     HANGING_MS = 2500 + 2 * POLL_MS,
 };
@@ -125,8 +124,8 @@ static bool is_away(struct schedule *s, unsigned from, unsigned to)
     uint64_t gone = unreachable(s, from, to);
     bool read = from == to ? fleet_proxy_up(s->fleet, from) > gone + schedule_patience(s) : s->met[from][to];
 
-    return read && gone > schedule_patience(s) && gone < FORGOTTEN_MS && s->lied_ms[to] == 0 &&
-           !schedule_etcd_troubled(s);
+    return read && gone > schedule_patience(s) && gone < FORGOTTEN_MS &&
+           (from == to || !schedule_may_be_forgotten(s, to)) && s->lied_ms[to] == 0 && !schedule_etcd_troubled(s);
 }
 
 static bool is_named(struct schedule *s, unsigned from, unsigned to)
