@@ -83,6 +83,9 @@ static void gone(struct leases *l, struct slice name, bool unseen)
         if (p->leased && is_of(p->holder, name)) {
             peers_lease_gone(l->peers, slice_str(p->id), unseen);
             return;
+        } else if (is_of(p->other_holder, name)) {
+            peers_other_gone(l->peers, slice_str(p->id));
+            return;
         }
 }
 

@@ -192,6 +192,21 @@ bool peer_set_text(char **slot, struct slice text)
     return true;
 }
 
+bool peer_take_other(struct peer *peer)
+{
+    /* By our clock as well, since its own may have been ahead when an upgrade left the other one behind. */
+    bool since = peer->other_ms > 0 || peer->other_holder_ms >= peer->seen_ms;
+
+    if (!since || peer->other_us <= peer->renew_us || !peer_set_text(&peer->holder, slice_str(peer->other_holder)))
+        return false;
+    peer->renew_us = peer->other_us;
+    peer->other_us = peer->rhythm_us = 0;
+    peer->other_ms = 0;
+    if (peer->seen_ms < peer->other_holder_ms)
+        peer->seen_ms = peer->other_holder_ms;
+    return true;
+}
+
 unsigned peer_set_tag(struct peer *peer, enum peer_lease which, struct slice tag)
 {
     char *said = peer->tags[which];

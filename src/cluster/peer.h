@@ -92,6 +92,8 @@ bool peer_set_address(struct peer *peer, enum peer_source s, const char *host, u
  * direct us anywhere. */
 bool peer_set_annotation(struct peer *peer, struct slice text, struct changes *changes);
 unsigned peer_set_tag(struct peer *peer, enum peer_lease which, struct slice tag); /* PEER_CHANGED_TAG or 0 */
+/* Its other Lease is the one it is known by from now on, if that was renewed later. False: it was not; no memory. */
+bool peer_take_other(struct peer *peer);
 /*
  * Picks the address by precedence and makes the origin for it, even if the address is the same when `anew` is set. True
  * if the origin changed (it is NULL when out of memory).

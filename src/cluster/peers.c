@@ -607,6 +607,27 @@ void peers_lend_address(struct peers *p, struct slice id, struct slice address)
         report(p, peer, PEER_CHANGED_ORIGIN);
 }
 
+void peers_other_gone(struct peers *p, struct slice id)
+{
+    struct peer *peer = peers_find(p, id);
+
+    if (peer != NULL)
+        peer->other_us = 0;
+}
+
+/* By the clock of its host it renewed its other Lease later. Two watches tell of them, in any order. */
+static bool goes_on(struct peers *p, struct peer *peer)
+{
+    bool read = peer->answered && peer->answered_ms > peer->other_holder_ms;
+
+    if (peer->life != PEER_LIVE || !peer_take_other(peer))
+        return false;
+    log_info("Peer is known by its other Lease now", LT("server", peer_label(peer)), LT("id", peer->id),
+             LT("holder", peer->holder));
+    report(p, peer, read ? PEER_CHANGED_RHYTHM : PEER_CHANGED_HOLDER);
+    return true;
+}
+
 /* Also of one that has never said what it serves: what only it has is not gone because we have not heard of it. */
 static bool worth_keeping(const struct peers *p, const struct peer *peer)
 {
@@ -617,7 +638,7 @@ void peers_lease_gone(struct peers *p, struct slice id, bool unseen)
 {
     struct peer *peer = peers_find(p, id);
 
-    if (peer == NULL || !peer->leased)
+    if (peer == NULL || !peer->leased || goes_on(p, peer))
         return;
     peer->leased = false;
     peer->duration_ms = 0;

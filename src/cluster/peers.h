@@ -74,8 +74,11 @@ enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct 
 /* The address in such a Lease: used if the peer's own Lease has none, as the mvproxy may have written only the other
  * one. */
 void peers_lend_address(struct peers *p, struct slice id, struct slice address);
-/* The Lease was deleted. `unseen`: that was found by listing, so other processes may have come and gone in between, and
- * what is known of the server is no longer trusted. */
+/* Such a Lease was deleted. */
+void peers_other_gone(struct peers *p, struct slice id);
+/* The Lease was deleted, and the peer has left, unless its other Lease was renewed later. `unseen`: that was found by
+ * listing, so other processes may have come and gone in between, and what is known of the server is no longer trusted.
+ */
 void peers_lease_gone(struct peers *p, struct slice id, bool unseen);
 /* An address from etcd's records; host NULL: the record is gone. Before Leases were listed it makes a peer. */
 void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsigned port);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "kube/server_id.h"
 #include "lib/tap.h"
 #include "sim/cluster_kit.h"
 
@@ -162,10 +163,67 @@ static void regular(void)
     cluster_kit_end(&s.w);
 }
 
+/*
+ * It is taken back to 1.26, where its Lease has another name and is followed by another watch: that one may be seen
+ * before it is seen that the later version's was deleted. `collected`: so is the former, before.
+ */
+static void taken_back(bool collected)
+{
+    struct story s;
+    char older[SERVER_ID_BYTES_126];
+    const struct served_peer *b;
+
+    begin(&s, 2);
+    ok(server_id_126_from_hostname(SLICE_LIT("cp-b"), older), "the name in 1.26");
+    sim_run_ms(s.w.loop, 3000);
+    kube_set_minor(s.b, 26);
+    kube_set_apis(s.b, BATCH_V2);
+    kube_start(s.b, 0);
+    sim_run_ms(s.w.loop, 500);
+    if (collected)
+        kube_delete(s.w.store, KUBE_LEASE, older);
+    sim_run_ms(s.w.loop, 100);
+    kube_delete(s.w.store, KUBE_LEASE, kube_id(s.b));
+    sim_run_ms(s.w.loop, 500);
+    b = cluster_kit_peer_of(&s.w, s.b);
+    ok(b != NULL && b->life == (collected ? SERVED_LAPSED : SERVED_LIVE), "its later Lease goes: %s",
+       collected ? "it has no other one" : "it is live by the other one");
+    sim_run_ms(s.w.loop, 500);
+    ok(collected || cluster_kit_peer_serves(&s.w, s.b, "batch", "v2", "jobs"), "and was read since");
+    is_str(cluster_kit_freshness(&s.w, "batch"), collected ? "Stale" : "Current", "as its group shows");
+    cluster_kit_end(&s.w);
+}
+
+/* What its 1.26 left behind, by a clock that was ahead then, does not speak for it. */
+static void left_behind(void)
+{
+    struct story s;
+    const struct served_peer *b;
+
+    begin(&s, 2);
+    kube_stop(s.b, true);
+    kube_set_minor(s.b, 26);
+    kube_start(s.b, 600000000);
+    sim_run_ms(s.w.loop, 15000);
+    kube_set_minor(s.b, 35);
+    kube_start(s.b, 0);
+    sim_run_ms(s.w.loop, 60000);
+    b = cluster_kit_peer_of(&s.w, s.b);
+    ok(b != NULL && b->life == SERVED_LIVE, "upgraded: live");
+    kube_stop(s.b, true);
+    sim_run_ms(s.w.loop, 500);
+    b = cluster_kit_peer_of(&s.w, s.b);
+    ok(b != NULL && b->life == SERVED_LAPSED, "it stops, and its Lease goes: lapsed");
+    cluster_kit_end(&s.w);
+}
+
 int main(void)
 {
     upgrades();
     are_noticed();
     regular();
+    taken_back(false);
+    taken_back(true);
+    left_behind();
     return tap_end();
 }

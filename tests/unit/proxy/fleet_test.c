@@ -685,6 +685,7 @@ static void was_found(void)
         {63000764, 20, "a live peer without address counted as one that can be read"},
         {63000827, 20, "and what it alone has was Current"},
         {53077919, 20, "a slow local server came and went, and took with it what it would have answered"},
+        {71000139, 21, "who was taken back to 1.26 was Stale where its new Lease was seen before its old one went"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)
