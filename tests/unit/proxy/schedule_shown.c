@@ -355,6 +355,8 @@ void schedule_judge_shown(struct schedule *s)
     struct schedule_view views[NODES_MAX];
     size_t n = 0;
 
+    if (s->kinds <= 20)
+        return;
     schedule_note_shown(s);
     schedule_note_customs(s);
     if (s->deaf_ms > 0 || s->short_of_memory)
