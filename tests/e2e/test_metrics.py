@@ -252,6 +252,7 @@ NOT_SUMMED = {
     "mvproxy_etcd_requests_total", "mvproxy_peer_endpoint_record_changes_total", "mvproxy_peer_endpoint_record_writes_total",
     "mvproxy_front_accept_pauses_total", "mvproxy_admin_limits_total", "kubernetes_healthcheck", "kubernetes_healthchecks_total",
     "apiserver_egress_dialer_dial_start_total", "apiserver_egress_dialer_dial_failure_count", "apiserver_egress_dialer_dial_duration_seconds",
+    "mvproxy_disbelieved_total",
 }
 UNHEARD = ("0", "400", "401", "403", "429", "504")
 TIMES = 3
