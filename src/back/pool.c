@@ -407,7 +407,7 @@ void pool_give_up(struct pool *p, struct giving_up *g)
 }
 
 /* Who has come since the server is silent waits as long as everybody. */
-static bool is_tired(const struct h1_client *c)
+static bool has_waited(const struct h1_client *c)
 {
     return clock_us() - c->request->started_us >= origin_patience_ms(c->origin) * 1000;
 }
@@ -420,7 +420,7 @@ void pool_end_busy(struct pool *p, struct giving_up *g)
         struct h1_client *c = list_entry(n, struct h1_client, node);
 
         next = list_next(busy, n);
-        g->left -= is_tired(c) && h1_client_give_up(c, g->text);
+        g->left -= has_waited(c) && h1_client_give_up(c, g->text);
     }
 }
 

@@ -402,7 +402,7 @@ static bool is_live(const struct back_request *r)
     return r->state == REQUEST_WAITING || r->state == REQUEST_ACTIVE;
 }
 
-/* What has come of a watch is read first. */
+/* Not one whose client does not read: what has come of it is his first. */
 static bool is_silent_watch(const struct back_request *r)
 {
     return r->opts.watch && r->responded && !r->paused;
@@ -427,7 +427,7 @@ void request_give_up(struct back_request *r, struct giving_up *g)
 
 void line_give_up(struct line *l, struct giving_up *g)
 {
-    for (struct list_node *n = list_first(&l->requests), *next; n != NULL; n = next) {
+    for (struct list_node *n = list_first(&l->requests), *next; n != NULL && g->left > 0; n = next) {
         next = list_next(&l->requests, n);
         request_give_up(list_entry(n, struct back_request, node), g);
     }
