@@ -57,7 +57,7 @@ enum {
     LIMIT_DISCOVERY_PEER_BYTES = 24 << 20, /* so that some peers' lies leave room for the others: 15,000 CRDs */
     LIMIT_DISCOVERY_DEPTH = 32,
     LIMIT_DISCOVERY_INDEX_BYTES = 96 << 20,   /* the index over one document */
-    LIMIT_DISCOVERY_PART_BYTES = 1 << 20,     /* one subresource, or one field that we pass over */
+    LIMIT_DISCOVERY_PART_BYTES = 512 << 10,   /* one subresource, or one field that we pass over */
     LIMIT_DISCOVERY_PEER_GROUPS = 10000,      /* a merge has memory for each, of each server */
     LIMIT_DISCOVERY_PEER_LIST = 5000,         /* versions of a group, resources of a version */
     LIMIT_DISCOVERY_PEER_SUBRESOURCES = 1000, /* of a resource; each request for one looks through them */

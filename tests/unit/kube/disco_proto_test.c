@@ -161,7 +161,7 @@ static void test_long(void)
 /* Decoded texts of one resource have room for 8 MiB; of them all they may be more. */
 static void test_many_long(void)
 {
-    enum { RESOURCES = 12, TEXT = 900 << 10 };
+    enum { RESOURCES = 24, TEXT = 450 << 10 };
     struct disco_doc *doc;
     struct buf json, out;
 

@@ -449,7 +449,7 @@ static void test_sizes(void)
     disco_parser_free(p);
     p = disco_parser_new();
     fed = true;
-    for (unsigned i = 0; fed && i < 80; i++)
+    for (unsigned i = 0; fed && i < 200; i++)
         fed = disco_parser_feed(p, slice_of(big, LIMIT_DISCOVERY_PART_BYTES), &err);
     ok(!fed, "a document too big is refused");
     disco_parser_free(p);
