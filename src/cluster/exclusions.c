@@ -320,6 +320,9 @@ static void look_whether_settled(struct exclusions *x)
                     LT("customresourcedefinitions", informer_failure(x->crds.informer)),
                     LT("apiservices", informer_failure(x->services.informer)));
     x->handler->on_change(x->arg);
+    /* What was made just before they were listed is no event; the local server may not have been serving it yet. */
+    if (exclusions_count(x) > 0)
+        x->handler->on_event(x->arg);
 }
 
 static void on_synced(void *arg)

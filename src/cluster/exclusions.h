@@ -22,7 +22,8 @@ enum { EXCLUSIONS_GRACE_MS = 5 * 60 * 1000, EXCLUSIONS_PATIENCE_MS = 5000 };
 struct exclusions_handler {
     /* They are settled now, or the excluded, the aggregated or the registered group/versions changed. */
     void (*on_change)(void *arg);
-    /* A CRD or an APIService was added, changed or removed: local discovery will change soon. */
+    /* A CRD or an APIService was added, changed or removed, maybe just before they were first listed: local discovery
+     * will change soon. */
     void (*on_event)(void *arg);
 };
 

@@ -106,6 +106,23 @@ static void created_later(unsigned after_ms)
     cluster_kit_end(&w);
 }
 
+/* Then it is listed, and no event tells of it; nor does the server serve it yet. */
+static void created_just_before(unsigned after_ms)
+{
+    struct cluster_kit w;
+
+    cluster_kit_init(&w, KIT_BASE);
+    kube_put_crd(w.store, "crontabs.stable.example.com", "stable.example.com", "v1");
+    cluster_kit_start(&w);
+    ok(cluster_kit_ready(&w, 2000), "ready");
+    sim_run_ms(w.loop, after_ms);
+    kube_set_apis(w.local, KIT_BASE ";stable.example.com/v1:crontabs");
+    sim_run_ms(w.loop, after_ms < 500 ? 2 * after_ms + 30 : 600);
+    ok(cluster_kit_local_serves(&w, "stable.example.com", "v1", "crontabs"),
+       "a definition from before our start, served %u ms after it: known", after_ms);
+    cluster_kit_end(&w);
+}
+
 /* Whoever makes one waits until it is established, and then looks for it: a busy server is asked as often. */
 static void created_at_a_busy_server(void)
 {
@@ -400,6 +417,8 @@ int main(void)
     for (unsigned ms = 0; ms < 700; ms = ms == 0 ? 20 : 3 * ms)
         created_later(ms);
     created_later(1500);
+    created_just_before(100);
+    created_just_before(900);
     created_at_a_busy_server();
     grace();
     changed_versions();

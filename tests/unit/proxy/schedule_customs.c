@@ -30,12 +30,13 @@ static bool is_settled(struct schedule *s, size_t which)
 }
 
 /* Of what has changed just before an mvproxy started it has heard no event, so that its first look at the local server
- * may be too early, and the next one comes after an interval. */
+ * may be too early, and that may be away when it looks again. */
 static bool is_told(struct schedule *s, unsigned node, size_t which)
 {
     uint64_t changed = customs_changed(s->customs, which);
 
-    return is_settled(s, which) && (changed == 0 || changed > KNOWN_MS || fleet_proxy_up(s->fleet, node) > changed);
+    return is_settled(s, which) && (changed == 0 || changed > KNOWN_MS || fleet_server_up(s->fleet, node) > 0 ||
+                                    fleet_proxy_up(s->fleet, node) > changed);
 }
 
 /* While the node's own server is away no event tells it, and peers that are read group by group are read seldom. */
@@ -87,6 +88,15 @@ static bool somebody_vouches(struct schedule *s, const struct schedule_view *v)
     return false;
 }
 
+/* A node that knows of nobody else goes on as before. */
+static bool knows_others(const struct schedule *s, const struct schedule_view *v)
+{
+    for (unsigned i = 0; i < s->nodes; i++)
+        if (i != v->node && v->of[i] != STANDING_NOTHING)
+            return true;
+    return false;
+}
+
 /* A server that is ready and lists nothing of it is believed by those whose own server is away. */
 static bool somebody_lied(struct schedule *s)
 {
@@ -110,9 +120,9 @@ struct may schedule_custom_may(struct schedule *s, const struct schedule_view *v
     if (v->of[v->node] != STANDING_AWAY)
         return all;
     if (somebody_vouches(s, v))
-        return is_settled(s, which) && !may_lag(s, v->node, which) ? is : all;
+        return is_told(s, v->node, which) && !may_lag(s, v->node, which) ? is : all;
     /* Nobody can say it, or somebody perhaps does. */
-    return v->unsure || v->there ? all : (struct may){.be_stale = true};
+    return v->unsure || v->there ? all : (struct may){.be_stale = true, .be_current = !knows_others(s, v)};
 }
 
 /* ---- answers ---- */
