@@ -192,6 +192,30 @@ bool peer_set_text(char **slot, struct slice text)
     return true;
 }
 
+bool peer_other_lease(const struct peer *peer, const struct lease *l)
+{
+    struct slice before = slice_str(peer->holder), now = l->holder, name_before, name_now;
+
+    return slice_split(&before, '_', &name_before) && slice_split(&now, '_', &name_now) &&
+           !slice_eq(name_before, name_now);
+}
+
+bool peer_was_read(const struct peer *peer, const struct lease *l)
+{
+    return peer_other_lease(peer, l) && slice_eq(slice_str(peer->other_holder), l->holder) && peer->answered &&
+           peer->answered_ms > peer->other_holder_ms;
+}
+
+unsigned peer_set_other(struct peer *peer, struct slice holder, uint64_t now)
+{
+    bool known = peer->other_holder[0] != '\0';
+
+    if (!peer_set_text(&peer->other_holder, holder))
+        return 0;
+    peer->other_holder_ms = now;
+    return known ? PEER_CHANGED_RHYTHM : 0;
+}
+
 bool peer_take_other(struct peer *peer)
 {
     /* By our clock as well, since its own may have been ahead when an upgrade left the other one behind. */
@@ -202,8 +226,8 @@ bool peer_take_other(struct peer *peer)
     peer->renew_us = peer->other_us;
     peer->other_us = peer->rhythm_us = 0;
     peer->other_ms = 0;
-    if (peer->seen_ms < peer->other_holder_ms)
-        peer->seen_ms = peer->other_holder_ms;
+    if (peer->seen_ms < peer->other_seen_ms)
+        peer->seen_ms = peer->other_seen_ms;
     return true;
 }
 

@@ -46,6 +46,7 @@ struct peer {
     uint64_t other_ms;        /* since when the other Lease is renewed and the one in use is not; 0: that is not so */
     char *other_holder;       /* "" if none was seen */
     uint64_t other_holder_ms; /* since when that is known to hold it */
+    uint64_t other_seen_ms;   /* when that was last seen to be renewed; valid while other_us is not 0 */
     bool lent;                /* the annotation's address was taken from the other Lease */
     struct {
         char *host; /* NULL: no address from this source */
@@ -92,6 +93,16 @@ bool peer_set_address(struct peer *peer, enum peer_source s, const char *host, u
  * direct us anywhere. */
 bool peer_set_annotation(struct peer *peer, struct slice text, struct changes *changes);
 unsigned peer_set_tag(struct peer *peer, enum peer_lease which, struct slice tag); /* PEER_CHANGED_TAG or 0 */
+/* A Lease of another name than the one it is known by. */
+bool peer_other_lease(const struct peer *peer, const struct lease *l);
+/*
+ * Its other Lease is the one that counts now, and it has answered since this process is seen to hold that one: then it
+ * was this process that did, and is no other one now.
+ */
+bool peer_was_read(const struct peer *peer, const struct lease *l);
+/* Also who the other one's holder is tells that a process is there, before it is known which of the two is renewed:
+ * PEER_CHANGED_RHYTHM or 0. */
+unsigned peer_set_other(struct peer *peer, struct slice holder, uint64_t now);
 /* Its other Lease is the one it is known by from now on, if that was renewed later. False: it was not; no memory. */
 bool peer_take_other(struct peer *peer);
 /*

@@ -278,6 +278,20 @@ static bool still_answers(const struct peers *p, const struct peer *peer)
     return peer->leased && peer->duration_ms > 0 && peer->life != PEER_FORGOTTEN && p->handler->answers(p->arg, peer);
 }
 
+/* By the clock of its host it renewed its other Lease later. Two watches tell of them, in any order; and the one that
+ * it is known by is not renewed, or is gone. */
+static bool goes_on(struct peers *p, struct peer *peer)
+{
+    bool read = peer->answered && peer->answered_ms > peer->other_holder_ms;
+
+    if (peer->life != PEER_LIVE || !peer_take_other(peer))
+        return false;
+    log_info("Peer is known by its other Lease now", LT("server", peer_label(peer)), LT("id", peer->id),
+             LT("holder", peer->holder));
+    report(p, peer, read ? PEER_CHANGED_RHYTHM : PEER_CHANGED_HOLDER);
+    return true;
+}
+
 static void judge(struct peers *p, struct peer *peer, uint64_t now)
 {
     uint64_t silent = now - peer->seen_ms, limit = patience(p, peer);
@@ -287,6 +301,8 @@ static void judge(struct peers *p, struct peer *peer, uint64_t now)
     /* Without sight of the Leases there is nothing to judge by. */
     if (((peer->leased || peer->left) && !p->watching) || (silent < limit && silent < p->o.stale_after_ms))
         return;
+    if (peer->leased && goes_on(p, peer))
+        return; /* that one is judged at the next look */
     answers = still_answers(p, peer);
     if (answers && !others_renew(p, peer)) {
         report(p, peer, move(p, peer, PEER_LIVE, "answers, and nobody's Lease is renewed"));
@@ -415,41 +431,12 @@ static unsigned set_hostname(struct peers *p, struct peer *peer, struct slice te
     return peer_settle_origin(peer, &p->o.reach, true) ? PEER_CHANGED_ORIGIN : 0;
 }
 
-/* A holder begins with the name of its Lease. */
-static bool is_other_lease(const struct peer *peer, const struct lease *l)
-{
-    struct slice before = slice_str(peer->holder), now = l->holder, name_before, name_now;
-
-    return slice_split(&before, '_', &name_before) && slice_split(&now, '_', &name_now) &&
-           !slice_eq(name_before, name_now);
-}
-
-/*
- * Its other Lease is the one that counts now, and it has answered since this process is seen to hold that one: then it
- * was this process that did, and is no other one now.
- */
-static bool was_read(const struct peer *peer, const struct lease *l)
-{
-    return is_other_lease(peer, l) && slice_eq(slice_str(peer->other_holder), l->holder) && peer->answered &&
-           peer->answered_ms > peer->other_holder_ms;
-}
-
-/* Also who the other one's holder is tells that a process is there, before it is known which of the two is renewed. */
-static unsigned set_other_holder(struct peer *peer, struct slice holder, uint64_t now)
-{
-    bool known = peer->other_holder[0] != '\0';
-
-    if (!peer_set_text(&peer->other_holder, holder))
-        return 0;
-    peer->other_holder_ms = now;
-    return known ? PEER_CHANGED_RHYTHM : 0;
-}
-
 static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
 {
-    if (is_other_lease(peer, l)) {
+    if (peer_other_lease(peer, l)) {
         peer->other_us = peer->renew_us;
-        (void)set_other_holder(peer, slice_str(peer->holder), now);
+        peer->other_seen_ms = peer->seen_ms;
+        (void)peer_set_other(peer, slice_str(peer->holder), now);
     }
     (void)peer_set_text(&peer->holder, l->holder);
     peer->renew_us = l->renew_us;
@@ -497,7 +484,7 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
 {
     bool regained = !peer->leased;
     bool holder = !slice_eq(slice_str(peer->holder), l->holder);
-    bool moved = peer->renew_us != l->renew_us, read = holder && !regained && was_read(peer, l);
+    bool moved = peer->renew_us != l->renew_us, read = holder && !regained && peer_was_read(peer, l);
     unsigned what = 0;
 
     if (!regained && !holder && !moved)
@@ -582,8 +569,10 @@ enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct 
     bool seen = peer != NULL && peer->other_us != 0, moved = seen && l->renew_us != peer->other_us;
 
     if (peer != NULL) {
+        if (!seen || moved)
+            peer->other_seen_ms = loop_now_ms(p->o.loop);
         peer->other_us = l->renew_us;
-        report(p, peer, set_other_holder(peer, l->holder, loop_now_ms(p->o.loop)));
+        report(p, peer, peer_set_other(peer, l->holder, loop_now_ms(p->o.loop)));
     }
     if (!seen)
         return PEERS_OTHER_FIRST;
@@ -613,19 +602,6 @@ void peers_other_gone(struct peers *p, struct slice id)
 
     if (peer != NULL)
         peer->other_us = 0;
-}
-
-/* By the clock of its host it renewed its other Lease later. Two watches tell of them, in any order. */
-static bool goes_on(struct peers *p, struct peer *peer)
-{
-    bool read = peer->answered && peer->answered_ms > peer->other_holder_ms;
-
-    if (peer->life != PEER_LIVE || !peer_take_other(peer))
-        return false;
-    log_info("Peer is known by its other Lease now", LT("server", peer_label(peer)), LT("id", peer->id),
-             LT("holder", peer->holder));
-    report(p, peer, read ? PEER_CHANGED_RHYTHM : PEER_CHANGED_HOLDER);
-    return true;
 }
 
 /* Also of one that has never said what it serves: what only it has is not gone because we have not heard of it. */

@@ -194,6 +194,35 @@ static void taken_back(bool collected)
     cluster_kit_end(&s.w);
 }
 
+/*
+ * It crashes and comes back as 1.26, and then its new Lease is not renewed either: for as long as that one has been
+ * silent it is live.
+ */
+static void taken_back_and_silent(void)
+{
+    struct story s;
+    const struct served_peer *b;
+
+    begin(&s, 2);
+    sim_run_ms(s.w.loop, 3000);
+    kube_stop(s.b, false);
+    sim_run_ms(s.w.loop, 8000);
+    kube_set_minor(s.b, 26);
+    kube_set_apis(s.b, BATCH_V2);
+    kube_start(s.b, 0);
+    sim_run_ms(s.w.loop, 11000);
+    kube_pause_renewal(s.b, true);
+    sim_run_ms(s.w.loop, 33000);
+    b = cluster_kit_peer_of(&s.w, s.b);
+    ok(b != NULL && b->life == SERVED_LIVE,
+       "the Lease of the version before is silent for 55 s, its own for less: live");
+    is_str(cluster_kit_freshness(&s.w, "batch"), "Current", "as its group shows");
+    sim_run_ms(s.w.loop, 25000);
+    b = cluster_kit_peer_of(&s.w, s.b);
+    ok(b != NULL && b->life == SERVED_LAPSED, "both are: lapsed");
+    cluster_kit_end(&s.w);
+}
+
 /* What its 1.26 left behind, by a clock that was ahead then, does not speak for it. */
 static void left_behind(void)
 {
@@ -224,6 +253,7 @@ int main(void)
     regular();
     taken_back(false);
     taken_back(true);
+    taken_back_and_silent();
     left_behind();
     return tap_end();
 }

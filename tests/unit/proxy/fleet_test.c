@@ -31,6 +31,7 @@ enum {
     LOOK_MS = 500,     /* at documents */
     SOON_MS = 10000,   /* after the last trouble; what comes later is asked for more rarely */
     LAPSING_MS = 8000, /* more, where a Lease is not renewed */
+    LEFT_MS = 15000,   /* more, until an mvproxy takes over the Lease that was not renewed for long before */
     RETRIED_MS = 1000, /* more, where only a retry tells that a server is back: nobody asks each second */
     /* Of steps. From 14 on servers have legacy discovery now and then, and delete APIServices; from 15 on there is
        etcd; from 17 on there are two to four nodes, and servers that keep their holder or have no Lease, or that
@@ -141,6 +142,8 @@ static void pause_renewal(struct schedule *s, unsigned node, bool pause)
         return;
     schedule_say(s, "server %u renews its Lease %s", node, pause ? "no more" : "again");
     s->unrenewed_ms[node] = pause ? now : 0;
+    if (pause && (s->renewed_ms[node] == 0 || now > s->renewed_ms[node] + RENEWED_MS))
+        s->silent_ms[node] = now;
     s->renewed_ms[node] = pause ? 0 : now;
     kube_pause_renewal(fleet_server(s->fleet, node), pause);
 }
@@ -558,6 +561,7 @@ static void compare(struct schedule *s)
 static void upgrade_one(struct schedule *s)
 {
     unsigned node = (unsigned)schedule_dice(s, s->nodes);
+    bool silent = s->unrenewed_ms[node] > 0;
 
     schedule_note(s);
     schedule_judge_shown(s);
@@ -569,6 +573,8 @@ static void upgrade_one(struct schedule *s)
     note_start(s, node);
     fleet_start_server(s->fleet, node, s->apis[node], s->kinds > 16 ? s->skew_us[node] : 0);
     ask_for_a_while(s, CONVERGED_MS);
+    if (silent && s->mute[node])
+        ask_for_a_while(s, LEFT_MS);
     if (s->kinds <= 17 && !all_alike(s))
         ask_for_a_while(s, RETRIED_MS);
     compare(s);
@@ -686,6 +692,7 @@ static void was_found(void)
         {53073835, 20, "the local server's 404 counted for who had waited while a peer came that serves it"},
         {53077919, 20, "a slow local server came and went, and took with it what it would have answered"},
         {71000139, 21, "who was taken back to 1.26 was Stale where its new Lease was seen before its old one went"},
+        {72000734, 21, "or where its old one did not go, and the new one was renewed once"},
     };
 
     for (size_t i = 0; i < ROWS(found); i++)

@@ -150,14 +150,14 @@ bool schedule_may_have_lapsed(struct schedule *s, unsigned node)
 {
     uint64_t now = loop_now_ms(fleet_loop(s->fleet));
 
-    return (s->unrenewed_ms[node] > 0 && now > s->unrenewed_ms[node] + UNRENEWED_MS) ||
+    return (s->unrenewed_ms[node] > 0 && now > s->silent_ms[node] + UNRENEWED_MS) ||
            (s->renewed_ms[node] > 0 && now <= s->renewed_ms[node] + RENEWED_MS + schedule_patience(s));
 }
 
 /* Its Lease has been silent for so long that only its answers keep it. */
 bool schedule_may_be_forgotten(struct schedule *s, unsigned node)
 {
-    return s->unrenewed_ms[node] > 0 && loop_now_ms(fleet_loop(s->fleet)) > s->unrenewed_ms[node] + FORGOTTEN_MS;
+    return s->unrenewed_ms[node] > 0 && loop_now_ms(fleet_loop(s->fleet)) > s->silent_ms[node] + FORGOTTEN_MS;
 }
 
 static void note_met(struct schedule *s)

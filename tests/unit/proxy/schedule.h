@@ -77,8 +77,9 @@ struct schedule {
     void (*judge_custom)(struct schedule *s, const struct fleet_answer *a);
     bool newest;                                   /* skewed-resources */
     unsigned minor[NODES_MAX], schemas[NODES_MAX]; /* its version; which schemas it has */
-    /* Since when a server does not renew its Lease; and does so again. 0: never did not. */
-    uint64_t unrenewed_ms[NODES_MAX], renewed_ms[NODES_MAX];
+    /* Since when a server does not renew its Lease, and may not have, if it began again only for a while; and does so
+       again. 0: never did not. */
+    uint64_t unrenewed_ms[NODES_MAX], silent_ms[NODES_MAX], renewed_ms[NODES_MAX];
     bool could_read[NODES_MAX]
                    [NODES_MAX]; /* this mvproxy, since it started, might have read that server at some time */
     bool could_hear[NODES_MAX][NODES_MAX]; /* or might have heard of it */
