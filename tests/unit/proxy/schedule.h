@@ -135,6 +135,8 @@ void schedule_judge_documents(struct schedule *s);
 /* The documents have all that they must have, each group/version Current or Stale as it must be, and nothing else; and
  * are the same where they must be (schedule_shown.c). */
 void schedule_judge_shown(struct schedule *s);
+/* For how long that server has not been there to be read from a node, as far as that can have been found out. */
+uint64_t schedule_unreachable(struct schedule *s, unsigned from, unsigned to);
 struct gvr schedule_custom_gvr(size_t which);
 /* What must be true of custom resources and aggregated APIs (schedule_customs.c): in a document, and in answers. */
 struct may schedule_custom_may(struct schedule *s, const struct schedule_view *v, size_t which);

@@ -20,6 +20,8 @@ struct gvr schedule_custom_gvr(size_t which)
 
 /* Legacy discovery is a request for each group/version, and a peer gets four a second where no event asks for them. */
 enum { WALKED_MS = 5000 };
+/* A document that says that something is in doubt is made when it has been for two seconds. */
+enum { DOUBTED_MS = 500 };
 
 /* What servers serve of it is what there is, and so is what mvproxies read of them. */
 static bool is_settled(struct schedule *s, size_t which)
@@ -88,15 +90,6 @@ static bool somebody_vouches(struct schedule *s, const struct schedule_view *v)
     return false;
 }
 
-/* A node that knows of nobody else goes on as before. */
-static bool knows_others(const struct schedule *s, const struct schedule_view *v)
-{
-    for (unsigned i = 0; i < s->nodes; i++)
-        if (i != v->node && v->of[i] != STANDING_NOTHING)
-            return true;
-    return false;
-}
-
 /* A server that is ready and lists nothing of it is believed by those whose own server is away. */
 static bool somebody_lied(struct schedule *s)
 {
@@ -122,7 +115,9 @@ struct may schedule_custom_may(struct schedule *s, const struct schedule_view *v
     if (somebody_vouches(s, v))
         return is_told(s, v->node, which) && !may_lag(s, v->node, which) ? is : all;
     /* Nobody can say it, or somebody perhaps does. */
-    return v->unsure || v->there ? all : (struct may){.be_stale = true, .be_current = !knows_others(s, v)};
+    if (v->unsure || v->there || schedule_unreachable(s, v->node, v->node) <= schedule_patience(s) + DOUBTED_MS)
+        return all;
+    return (struct may){.be_stale = true};
 }
 
 /* ---- answers ---- */

@@ -66,10 +66,9 @@ void schedule_note_shown(struct schedule *s)
 
 /* ---- standing ---- */
 
-/* For how long it has not been there to be read. What hangs has to be found out first; where its record in etcd runs
- * out meanwhile it is asked anew, where its Lease says that it is. What it was asked before a path was cut is waited
- * for, since a cut breaks no connection. */
-static uint64_t unreachable(struct schedule *s, unsigned from, unsigned to)
+/* What hangs has to be found out first; where its record in etcd runs out meanwhile it is asked anew, where its Lease
+ * says that it is. What it was asked before a path was cut is waited for, since a cut breaks no connection. */
+uint64_t schedule_unreachable(struct schedule *s, unsigned from, unsigned to)
 {
     uint64_t hung = fleet_server_away(s->fleet, to), cut = fleet_path_cut(s->fleet, from, to), away = hung;
 
@@ -121,7 +120,7 @@ static bool is_there(struct schedule *s, unsigned from, unsigned to)
 
 static bool is_away(struct schedule *s, unsigned from, unsigned to)
 {
-    uint64_t gone = unreachable(s, from, to);
+    uint64_t gone = schedule_unreachable(s, from, to);
     bool read = from == to ? fleet_proxy_up(s->fleet, from) > gone + schedule_patience(s) : s->met[from][to];
 
     return read && gone > schedule_patience(s) && gone < FORGOTTEN_MS &&
@@ -134,7 +133,7 @@ static bool is_named(struct schedule *s, unsigned from, unsigned to)
 
     return !s->could_read[from][to] && !s->only_etcd && !s->mute[to] &&
            min_of(fleet_server_up(s->fleet, from), fleet_proxy_up(s->fleet, from)) > schedule_patience(s) &&
-           fleet_quiet(s->fleet) > schedule_patience(s) && unreachable(s, from, to) < FORGOTTEN_MS &&
+           fleet_quiet(s->fleet) > schedule_patience(s) && schedule_unreachable(s, from, to) < FORGOTTEN_MS &&
            fleet_leased(s->fleet, to, &addressed) && addressed;
 }
 
