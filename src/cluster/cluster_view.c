@@ -168,7 +168,7 @@ static void take_peer(const struct cluster *c, const struct peer *p, struct clus
         .id = p->id,
         .host = p->hostname[0] != '\0' ? p->hostname : p->id,
         .life = peer_life_name(p->life),
-        .holder = p->holder,
+        .holder = p->leased ? p->holder : "",
         .leased = p->leased,
         .fixed = p->fixed,
         .left = p->left,

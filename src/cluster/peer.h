@@ -23,7 +23,7 @@ enum peer_source { PEER_FROM_STATIC, PEER_FROM_ETCD, PEER_FROM_ANNOTATION, PEER_
 struct peer {
     char *id;
     char *hostname; /* "" if unknown */
-    char *holder;   /* "" without Lease */
+    char *holder;   /* "" without Lease, but that of before if it has left */
     enum peer_life life;
     bool leased, fixed; /* has a Lease; is a static peer */
     bool seed;          /* known by its record in etcd alone, since the Leases have not been listed yet */
@@ -47,7 +47,7 @@ struct peer {
     char *other_holder;       /* "" if none was seen */
     uint64_t other_holder_ms; /* since when that is known to hold it */
     uint64_t other_seen_ms;   /* when that was last seen to be renewed; valid while other_us is not 0 */
-    bool lent;                /* the annotation's address was taken from the other Lease */
+    bool lent;                /* the annotation's address was taken from the other Lease, or the one of before */
     struct {
         char *host; /* NULL: no address from this source */
         unsigned port;

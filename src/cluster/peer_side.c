@@ -206,8 +206,26 @@ static bool peer_answers(void *arg, const struct peer *peer)
     return !another_is_there(s, peer);
 }
 
+static bool peer_was_read_since(void *arg, const struct peer *peer)
+{
+    const struct peer_side *s = arg;
+    struct pulse_view v;
+    uint64_t came;
+
+    if (peer->server == NULL || refresh_failure(peer->server->discovery) != NULL)
+        return false;
+    pulse_look(peer->server->pulse, &v);
+    came = loop_now_ms(s->env->loop) - v.age_ms;
+    return v.state == PULSE_ANSWERS && came > peer->seen_ms && refresh_read_ms(peer->server->discovery) > came;
+}
+
 static const struct peers_handler peers_handler = {
-    .added = on_peer_added, .changed = on_peer_changed, .removed = on_peer_removed, .answers = peer_answers};
+    .added = on_peer_added,
+    .changed = on_peer_changed,
+    .removed = on_peer_removed,
+    .answers = peer_answers,
+    .was_read = peer_was_read_since,
+};
 
 /* ---- the Leases, the exclusions ---- */
 

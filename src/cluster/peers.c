@@ -433,7 +433,7 @@ static unsigned set_hostname(struct peers *p, struct peer *peer, struct slice te
 
 static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
 {
-    if (peer_other_lease(peer, l)) {
+    if (peer->leased && peer_other_lease(peer, l)) {
         peer->other_us = peer->renew_us;
         peer->other_seen_ms = peer->seen_ms;
         (void)peer_set_other(peer, slice_str(peer->holder), now);
@@ -480,17 +480,29 @@ static bool out_of_turn(struct peer *peer, int64_t since)
     return since > RHYTHM_MAX_US || (since < RHYTHM_MIN_US && before >= RHYTHM_MIN_US);
 }
 
+/*
+ * Whether its document was read from the process that writes this Lease: it is the one of before, whose Lease somebody
+ * deleted; or it was seen to go and to come since, and read after that, as the mvproxy before it answers sooner than it
+ * writes its Lease.
+ */
+static bool is_known(const struct peers *p, const struct peer *peer, const struct lease *l)
+{
+    if (peer->leased)
+        return peer_was_read(peer, l);
+    return peer->left && (slice_eq(slice_str(peer->holder), l->holder) || p->handler->was_read(p->arg, peer));
+}
+
 static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *l)
 {
     bool regained = !peer->leased;
     bool holder = !slice_eq(slice_str(peer->holder), l->holder);
-    bool moved = peer->renew_us != l->renew_us, read = holder && !regained && peer_was_read(peer, l);
+    bool moved = peer->renew_us != l->renew_us, read = (holder || regained) && is_known(p, peer, l);
     unsigned what = 0;
 
     if (!regained && !holder && !moved)
         return 0;
     note_renewal(p);
-    if (read) {
+    if (read && !regained) {
         log_info("Peer is known by its other Lease now", LT("server", peer_label(peer)), LT("id", peer->id),
                  LS("holder", l->holder));
     } else if (holder && !regained) {
@@ -517,6 +529,7 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
 void peers_lease(struct peers *p, const struct lease *l)
 {
     struct peer *peer = peers_find(p, l->name);
+    bool made;
     unsigned what, change;
 
     if (slice_eq(l->name, slice_str(p->own_id)))
@@ -526,10 +539,14 @@ void peers_lease(struct peers *p, const struct lease *l)
         return;
     }
     what = set_hostname(p, peer, l->hostname_label);
+    made = !peer->leased || (!slice_eq(slice_str(peer->holder), l->holder) && !peer_other_lease(peer, l));
     change = renewed(p, peer, l);
     what |= change;
+    /* A Lease that was made anew says in a moment where its server is; until it is renewed, that is where it was. */
+    if (made && l->advertise.n == 0 && peer->address[PEER_FROM_ANNOTATION].host != NULL)
+        peer->lent = true;
     /* One that is listed again says no less than before, nor one that was renewed before the other one was. */
-    if (l->advertise.n > 0 || !peer->lent || (change != 0 && l->renew_us > peer->other_us)) {
+    else if (l->advertise.n > 0 || !peer->lent || (change != 0 && l->renew_us > peer->other_us)) {
         peer->lent = false;
         if (peer_set_annotation(peer, l->advertise, p->o.reach.changes) &&
             peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ANNOTATION))
@@ -618,7 +635,6 @@ void peers_lease_gone(struct peers *p, struct slice id, bool unseen)
         return;
     peer->leased = false;
     peer->duration_ms = 0;
-    (void)peer_set_text(&peer->holder, SLICE_LIT(""));
     if (worth_keeping(p, peer)) {
         peer->left = true;
         if (peer->life == PEER_LIVE)
@@ -630,6 +646,7 @@ void peers_lease_gone(struct peers *p, struct slice id, bool unseen)
         take_out(p, peer, "Lease deleted");
         return;
     }
+    (void)peer_set_text(&peer->holder, SLICE_LIT(""));
     (void)peer_set_address(peer, PEER_FROM_ANNOTATION, NULL, 0);
     report(p, peer, PEER_CHANGED_HOLDER | move(p, peer, PEER_FORGOTTEN, "Lease deleted"));
 }

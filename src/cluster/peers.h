@@ -31,6 +31,8 @@ struct peers_handler {
     /* Whether the peer answers at present, and what answers at its address is this peer, not another server that has
      * its address now. */
     bool (*answers)(void *arg, const struct peer *p);
+    /* Whether the peer was away and came back since its last sign of life, and its discovery was read after that. */
+    bool (*was_read)(void *arg, const struct peer *p);
 };
 
 struct peers_opts {

@@ -223,6 +223,80 @@ static void taken_back_and_silent(void)
     cluster_kit_end(&s.w);
 }
 
+/* For so long, millisecond by millisecond: whether what it serves is known, and where it is. */
+static void watch_b(struct story *s, uint64_t ms, uint64_t *unknown, uint64_t *lost)
+{
+    *unknown = *lost = 0;
+    for (uint64_t i = 0; i < ms; i++) {
+        const struct served_peer *b = cluster_kit_peer_of(&s->w, s->b);
+
+        *unknown += b == NULL || !b->discovery_known;
+        *lost += b == NULL || b->origin == NULL;
+        sim_run_ms(s->w.loop, 1);
+    }
+}
+
+/* kube-apiserver says where it is in a Lease that it makes only from 1.36 on; before, its mvproxy does, in a moment. */
+static void made_anew(bool another)
+{
+    struct story s;
+    uint64_t unknown, lost;
+    const struct served_peer *b;
+
+    begin(&s, 2);
+    kube_set_unadvertised(s.b);
+    sim_run_ms(s.w.loop, 3000);
+    if (another)
+        kube_stop(s.b, true);
+    else
+        kube_delete(s.w.store, KUBE_LEASE, kube_id(s.b));
+    watch_b(&s, 3000, &unknown, &lost);
+    is_u64(lost + (another ? 0 : unknown), 0, "its Lease is gone: it is where it was");
+    if (another)
+        kube_start(s.b, 0);
+    else
+        kube_start_again(s.b, 0);
+    ok(!kube_lease_has_address(s.w.store, kube_id(s.b)), "it makes another Lease, without an address");
+    watch_b(&s, 9000, &unknown, &lost);
+    is_u64(lost, 0, "and still is where it was");
+    ok(unknown <= (another ? 10 : 0), "%s: unknown for %llu ms", another ? "another process, read at once" : "the same",
+       (unsigned long long)unknown);
+    b = cluster_kit_peer_of(&s.w, s.b);
+    ok(b != NULL && b->life == SERVED_LIVE, "live");
+    sim_run_ms(s.w.loop, 2000);
+    b = cluster_kit_peer_of(&s.w, s.b);
+    ok(b != NULL && b->origin == NULL, "renewed, and nobody has said where it is: nowhere");
+    cluster_kit_end(&s.w);
+}
+
+/* It answers before it makes its Lease, and was read then; `seen_to_go`: else that may have been the one before. */
+static void read_before_its_lease(bool seen_to_go)
+{
+    struct story s;
+    uint64_t unknown, lost;
+
+    memset(&s, 0, sizeof(s));
+    cluster_kit_init(&s.w, KIT_BASE);
+    s.w.opts.pulse = true;
+    s.b = cluster_kit_peer(&s.w, "cp-b", "10.0.0.2:6443", KIT_BATCH);
+    kube_sim(s.b)->delay_ms = 20;
+    cluster_kit_start(&s.w);
+    ok(cluster_kit_ready(&s.w, 3000), "ready");
+    sim_run_ms(s.w.loop, 3000);
+    if (seen_to_go)
+        kube_stop(s.b, true);
+    else
+        kube_delete(s.w.store, KUBE_LEASE, kube_id(s.b));
+    sim_run_ms(s.w.loop, 4000);
+    kube_sim(s.b)->fault = SIM_FINE;
+    sim_run_ms(s.w.loop, 3000);
+    kube_start(s.b, 0);
+    watch_b(&s, 2000, &unknown, &lost);
+    ok(seen_to_go ? unknown == 0 : unknown > 0, "%s: unknown for %llu ms",
+       seen_to_go ? "seen to go and to come" : "not seen to go", (unsigned long long)unknown);
+    cluster_kit_end(&s.w);
+}
+
 /* What its 1.26 left behind, by a clock that was ahead then, does not speak for it. */
 static void left_behind(void)
 {
@@ -255,5 +329,9 @@ int main(void)
     taken_back(true);
     taken_back_and_silent();
     left_behind();
+    made_anew(false);
+    made_anew(true);
+    read_before_its_lease(true);
+    read_before_its_lease(false);
     return tap_end();
 }
