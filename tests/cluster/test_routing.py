@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests reach a server that serves what they are about."""
 
+import collections
 import gzip
 import json
+import threading
+import time
 
 from harness import waiting
-from harness.api import (CRDS, claim, claims, config_map, config_maps, crd, ensure, ensure_namespace, expect, remove, same,
-                         same_bytes)
+from harness.api import (CRDS, claim, claims, config_map, config_maps, crd, ensure, ensure_namespace, expect, identity_leases,
+                         remove, same, same_bytes)
 from harness.runner import core, needs
 
 
@@ -109,6 +112,40 @@ def test_who_answered(cluster):
     assert len(seen) == 1 and not seen[0][0].lacks, seen
     for name in ("Cache-Control", "Content-Type", "Date", "X-Kubernetes-Pf-Flowschema-Uid"):
         assert len(answer.all(name)) == 1, "%s: %r" % (name, answer.all(name))
+
+
+def _lease_of(cluster, node):
+    """(path, UID) of its identity Lease; None: there is none at present"""
+    for lease in identity_leases(cluster.old.direct()):
+        meta = lease["metadata"]
+        if meta["labels"].get("kubernetes.io/hostname") == node.name:
+            return "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/" + meta["name"], meta["uid"]
+    return None
+
+
+@core
+def test_deleted_lease(cluster):
+    """a healthy server's identity Lease that somebody deletes costs nobody an answer, until it is made again and after that"""
+    path, uid = _lease_of(cluster, cluster.new)
+    statuses, done = [], threading.Event()
+
+    def ask():
+        client = cluster.old.proxied()
+        while not done.is_set():
+            statuses.append(client.get(cluster.skew.collection).status)
+
+    asking = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in asking:
+        thread.start()
+    try:
+        remove(cluster.old.direct(), path)
+        waiting.until(lambda: (_lease_of(cluster, cluster.new) or (path, uid))[1] != uid, "the Lease that is made again", 60)
+        time.sleep(2)
+    finally:
+        done.set()
+        for thread in asking:
+            thread.join()
+    assert len(statuses) > 100 and set(statuses) == {200}, collections.Counter(statuses)
 
 
 @core
