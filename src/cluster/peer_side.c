@@ -256,11 +256,19 @@ static void on_lease_refused(void *arg, struct slice key, const char *why)
 static const struct leases_handler leases_handler = {
     .on_synced = changed, .on_own = on_own_lease, .on_health = on_watch, .on_refused = on_lease_refused};
 
+/* Who has an mvproxy is read when that has written another tag; of a bare one nothing else tells before its interval.
+ */
 static void on_exclusions_event(void *arg)
 {
     const struct peer_side *s = arg;
+    const struct peer *p;
+    size_t i = 0;
 
     refresh_trigger(local_discovery(s->local), REFRESH_EVENT);
+    while ((p = peers_next(s->peers, &i)) != NULL)
+        if (p->life == PEER_LIVE && p->server != NULL && refresh_known(p->server->discovery) &&
+            !refresh_mvproxy(p->server->discovery))
+            refresh_trigger(p->server->discovery, REFRESH_EVENT);
 }
 
 static const struct exclusions_handler exclusions_handler = {.on_change = changed, .on_event = on_exclusions_event};

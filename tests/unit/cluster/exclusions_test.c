@@ -79,20 +79,23 @@ static void large_services(void)
 static void created_later(unsigned after_ms)
 {
     struct cluster_kit w;
-    uint64_t before;
+    struct kube_server *b;
+    uint64_t before, of_b;
 
     cluster_kit_init(&w, KIT_BASE);
-    cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BASE ";stable.example.com/v1:crontabs");
+    b = cluster_kit_peer(&w, "cp-b", "10.0.0.2:6443", KIT_BASE ";stable.example.com/v1:crontabs");
     cluster_kit_start(&w);
     ok(cluster_kit_ready(&w, 2000), "ready");
     is_str(cluster_kit_freshness(&w, "stable.example.com"), "Current", "a group like any other");
     sim_run_ms(w.loop, 5000);
     before = kube_discovery_requests(w.local);
+    of_b = kube_discovery_requests(b);
     kube_put_crd(w.store, "crontabs.stable.example.com", "stable.example.com", "v1");
     sim_run_ms(w.loop, 20);
     ok(excluded(&w, "stable.example.com", "v1"), "a definition appears: excluded at once");
     is_str(cluster_kit_freshness(&w, "stable.example.com"), "", "and out of the document");
     ok(kube_discovery_requests(w.local) > before, "local discovery is looked at");
+    ok(kube_discovery_requests(b) > of_b, "and a bare peer's: in which order it has them counts");
     sim_run_ms(w.loop, after_ms);
     kube_set_apis(w.local, KIT_BASE ";stable.example.com/v1:crontabs");
     sim_run_ms(w.loop, after_ms < 500 ? 2 * after_ms + 30 : 600);
