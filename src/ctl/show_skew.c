@@ -165,8 +165,8 @@ bool show_skew(struct json_object *result)
     bool unread = print_unread(result);
     char age[32];
 
-    printf("%.0f of %.0f resources are served by some servers only", field_number(result, "uneven"),
-           field_number(result, "compared"));
+    printf("%s%.0f of %.0f resources are served by some servers only", unread ? "Of those that are known " : "",
+           field_number(result, "uneven"), field_number(result, "compared"));
     if (partly > 0)
         printf(", %zu not with all verbs and subresources", partly);
     else if (field(result, "unevenSeconds") != NULL && field_number(result, "uneven") == 0)
