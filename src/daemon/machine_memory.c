@@ -99,7 +99,9 @@ uint64_t machine_memory(void)
 
 uint64_t machine_memory_for_clients(uint64_t bytes, uint64_t all)
 {
+    uint64_t least = all > 0 && all / 2 < LEAST_FOR_CLIENTS ? all / 2 : LEAST_FOR_CLIENTS;
+
     if (bytes != 0)
         return bytes;
-    return all / 4 > LEAST_FOR_CLIENTS ? all / 4 : LEAST_FOR_CLIENTS;
+    return all / 4 > least ? all / 4 : least;
 }

@@ -13,7 +13,7 @@ uint64_t machine_memory(void);
 /* The same with the control group files at these paths, for a machine with `machine` bytes. */
 uint64_t machine_memory_of(const char *cgroup_file, const char *cgroup_root, uint64_t machine);
 /* The limit on memory that clients cause (max-client-memory): `bytes`, or if that is 0 a quarter of `all`, but at least
- * 256 MiB. */
+ * 256 MiB, or half of `all` where that is less. */
 uint64_t machine_memory_for_clients(uint64_t bytes, uint64_t all);
 
 #endif

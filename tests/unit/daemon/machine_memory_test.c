@@ -56,7 +56,9 @@ int main(void)
     is_u64(machine_memory_of("/nonexistent", "/nonexistent", 5), 5, "no file");
     ok(machine_memory() > 0, "this machine has some");
     is_u64(machine_memory_for_clients(0, UINT64_C(8) << 30), UINT64_C(2) << 30, "a quarter is for clients");
-    is_u64(machine_memory_for_clients(0, 512 << 20), 256 << 20, "256 MiB at least");
+    is_u64(machine_memory_for_clients(0, 640 << 20), 256 << 20, "256 MiB at least");
+    is_u64(machine_memory_for_clients(0, 256 << 20), 128 << 20, "but no more than half, as MemoryMax= is above it");
+    is_u64(machine_memory_for_clients(0, 0), 256 << 20, "where nobody says how much there is as well");
     is_u64(machine_memory_for_clients(1 << 20, UINT64_C(8) << 30), 1 << 20, "or what was asked for");
     return tap_end();
 }
