@@ -9,7 +9,7 @@
 
 #include "base/contract.h"
 
-#ifdef MVPROXY_SANITIZED
+#if defined(MVPROXY_SANITIZED) && !defined(MVPROXY_LEAKS_ONLY) /* LeakSanitizer knows nothing of stacks */
 #include <sanitizer/common_interface_defs.h>
 enum { STACK_BYTES = 8 * FIBER_STACK_BYTES }; /* frames are many times as large */
 #define LEAVE_STACK(keep, bottom, size) __sanitizer_start_switch_fiber(keep, bottom, size)
