@@ -21,9 +21,7 @@ static void end_exchange(struct h1_conn *c, const char *why, enum front_close re
 static void refuse_body(struct h1_conn *c, unsigned status, const char *why, enum front_close reason)
 {
     exchange_give_gone(&c->x, why);
-    if (c->state == H1_DISCARDING)
-        h1_conn_linger(c, reason);
-    else if (c->head_written)
+    if (c->head_written)
         h1_conn_close(c, reason, STREAM_CLOSE_ABORT);
     else
         h1_answer_refuse(c, status, why, reason);

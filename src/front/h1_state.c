@@ -14,18 +14,20 @@ enum { DISCARD_BYTES = 64 << 10 };
 
 /* ---- state and time ---- */
 
+static uint64_t unless_draining(const struct h1_conn *c, uint64_t ms)
+{
+    return c->fc->host->draining && ms > DRAIN_IDLE_MS ? DRAIN_IDLE_MS : ms;
+}
+
 static uint64_t timeout_of(const struct h1_conn *c, enum h1_state state)
 {
     const struct front_limits *l = &c->fc->limits;
-    uint64_t ms;
 
     switch (state) {
     case H1_AWAITING:
-        ms = c->fc->requests > 0 ? l->idle_timeout_ms : l->header_timeout_ms;
-        return c->fc->host->draining && ms > DRAIN_IDLE_MS ? DRAIN_IDLE_MS : ms;
+        return unless_draining(c, c->fc->requests > 0 ? l->idle_timeout_ms : l->header_timeout_ms);
     case H1_READING:
-        ms = l->header_timeout_ms;
-        return c->fc->host->draining && ms > DRAIN_IDLE_MS ? DRAIN_IDLE_MS : ms;
+        return unless_draining(c, l->header_timeout_ms);
     case H1_RECEIVING:
     case H1_DISCARDING:
         return l->body_timeout_ms;

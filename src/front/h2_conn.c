@@ -191,7 +191,6 @@ static bool take_input(struct h2_conn *c)
         }
         stream_consume(c->stream, (size_t)used);
         front_stats_received(c->fc->host->stats, (size_t)used);
-        leave_if_heard(c);
         if (!send_output(c)) {
             close_broken(c);
             return false;

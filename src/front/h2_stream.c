@@ -157,15 +157,13 @@ void h2_stream_reset(struct h2_stream *st, uint32_t code)
 void h2_stream_answered(struct h2_stream *st)
 {
     struct h2_conn *c = st->c;
-    uint64_t due;
 
     if (st->sending != H2_ENDING)
         return;
     h2_stream_send(st, H2_ANSWERED);
     st->taken_ms = loop_now_ms(c->fc->host->loop);
-    due = st->taken_ms + H2_ANSWERED_MS;
-    if (due < c->stall_due_ms)
-        c->stall_due_ms = due;
+    if (c->stall_due_ms > st->taken_ms + H2_ANSWERED_MS)
+        c->stall_due_ms = st->taken_ms + H2_ANSWERED_MS;
 }
 
 void h2_stream_closed(struct h2_stream *st, uint32_t code)

@@ -674,6 +674,30 @@ static void test_timeouts(struct front_kit *k)
     is_double(front_kit_closed(k, "body_timeout"), 1, "counted: body timeout");
 }
 
+/* Of any request on a connection, however long that may be idle. */
+static void test_later_head_stalls(struct front_kit *k)
+{
+    struct front_client c;
+
+    k->opts.header_timeout_ms = 20;
+    front_kit_start(k);
+    clock_fake(clock_us(), clock_wall_us());
+    client_open(k, &c);
+    client_ask(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "answered");
+    for (int i = 0; i < 3; i++)
+        front_kit_pass(k, 15);
+    is_int(c.end, CLIENT_OPEN, "its client may be idle");
+    client_send(&c, "GET / HT");
+    front_kit_settle(k);
+    front_kit_pass(k, 25);
+    ok(client_has(&c, "HTTP/1.1 408 Request Timeout\r\n"), "but not in the middle of a head");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(k), "over");
+    is_double(front_kit_closed(k, "header_timeout"), 1, "counted");
+}
+
 static bool never(void *arg)
 {
     return *(uint64_t *)arg <= 0;
@@ -733,6 +757,7 @@ static const struct front_kit_story stories[] = {
     {"upgrade, taken late", test_upgrade_taken_late},
     {"refusals", test_refusals},
     {"timeouts", test_timeouts},
+    {"a later head stalls", test_later_head_stalls},
     {"no timeout", test_no_timeout},
 };
 

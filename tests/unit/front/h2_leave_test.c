@@ -154,9 +154,10 @@ static void open_unread(struct front_h2_kit *k)
 static void test_takes_nothing(struct front_h2_kit *k)
 {
     k->front.opts.idle_timeout_ms = 20;
+    k->front.opts.body_timeout_ms = 5; /* is for who waits for an answer */
     open_unread(k);
     h2_kit_later(k, 25);
-    is_double(front_kit_closed(&k->front, "idle_timeout"), 0, "who has asked is given time to read");
+    is_u64(front_connections(k->front.front), 1, "who has asked is given time to read");
     h2_kit_later(k, 25);
     is_double(front_kit_closed(&k->front, "idle_timeout"), 1, "who takes nothing of its answers is idle");
     clock_real();

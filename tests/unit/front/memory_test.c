@@ -38,6 +38,16 @@ static bool all_held(void *arg)
     return k->n_held >= 4;
 }
 
+/* What is held for the sake of a request counts as its client's. */
+static void expect_charged(struct front *f, struct exchange *x)
+{
+    size_t before = front_memory(f);
+
+    ok(quota_take(exchange_quota(x), 1000), "the proxy holds something for it");
+    is_u64(front_memory(f), before + 1000, "which is counted");
+    quota_give(exchange_quota(x), 1000);
+}
+
 /* 80 of these connections held 347 MB with 400 KB sent. */
 static void test_answered_heads(struct front_h2_kit *k)
 {
@@ -52,6 +62,7 @@ static void test_answered_heads(struct front_h2_kit *k)
     ok(h2_kit_until(k, all_held, k), "four heads");
     ok(front_memory(k->front.front) >= 4 * HEAD, "are held while they are needed (%zu bytes)",
        front_memory(k->front.front));
+    expect_charged(k->front.front, k->held[0].x);
     metrics_collect(k->front.metrics);
     is_double(front_kit_metric(&k->front, "mvproxy_client_memory_bytes", NULL), (double)front_memory(k->front.front),
               "and told of");
@@ -426,14 +437,15 @@ static void test_exactly_much(struct front_h2_kit *k)
     struct memory *m = new_memory(k, address, 1);
     struct fake f[5] = {0};
 
+    clock_fake(clock_us(), clock_wall_us());
     for (int i = 0; i < 5; i++)
         memory_enter(m, &f[i].holder, &address[0].held);
     f[0].idle = true;
     hold(&f[0], 64 << 10);
     hold(&f[1], 7900 << 10);
-    ok(h2_kit_until(k, one_ended, f), "the greediest ends");
-    ok(f[1].ended && !f[0].ended, "and not the idle one of 64 KiB before him: %d%d", f[0].ended, f[1].ended);
-    clock_fake(clock_us(), clock_wall_us());
+    later(k, 2000);
+    ok(f[1].ended && !f[0].ended, "the greediest ends, not the idle one of 64 KiB before him: %d%d", f[0].ended,
+       f[1].ended);
     hold(&f[2], 3 << 20);
     later(k, 2000);
     hold(&f[3], 4200 << 10);
@@ -611,6 +623,7 @@ static void http1_head(struct front_kit *w)
     client_send(&c, "\r\n\r\n");
     ok(front_kit_handled(w, 1), "a whole one");
     ok(front_memory(w->front) >= HEAD, "is held as well (%zu bytes)", front_memory(w->front));
+    expect_charged(w->front, w->x);
     exchange_forget_request(w->x);
     front_kit_settle(w);
     ok(front_memory(w->front) < 128 << 10, "until it is forgotten (%zu bytes)", front_memory(w->front));
@@ -713,6 +726,10 @@ static void test_heads_of_clients(void)
     ok(memory_heads_of(&h, 9) != of[0] && quota_take(memory_heads_of(&h, 9), 1), "of a neighbour's he takes nothing");
     is_u64(address.held, table + LIMIT_CONNECTION_HEADS + 1, "all of it is his connection's and address'");
     quota_give(memory_heads_of(&h, 9), 1);
+    quota_add(memory_heads_of(&h, 1), 1);
+    ok(memory_heads_of(&h, 257) != &h.heads && memory_heads_of(&h, 257)->held == 0,
+       "nor of one who would be in the same place");
+    quota_give(memory_heads_of(&h, 1), 1);
     quota_give(of[0], LIMIT_CONNECTION_HEADS);
     for (size_t i = 0; i < CLIENTS; i++) {
         of[i] = memory_heads_of(&h, i + 1);

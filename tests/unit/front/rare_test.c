@@ -205,6 +205,31 @@ static void test_long_head(struct front_kit *w)
     ok(front_kit_empty(w), "over");
 }
 
+/* Method and target outlive the head: what that was in is for the next one's. */
+static void test_head_forgotten(struct front_kit *w)
+{
+    struct front_client first, second;
+    struct exchange *x;
+
+    front_kit_start(w);
+    client_open(w, &first);
+    client_open(w, &second);
+    client_ask(&first, "/first");
+    ok(front_kit_handled(w, 1), "a request");
+    x = w->x;
+    exchange_forget_request(x);
+    client_send(&second, "DELETE /another HTTP/1.1\r\nHost: h\r\n\r\n");
+    ok(front_kit_handled(w, 2), "whose head is forgotten, and another one");
+    is_slice(exchange_request(x)->method, "GET", "method");
+    is_slice(exchange_request(x)->target, "/first", "and target stay as they were");
+    respond_whole(w, 200, "ok");
+    front_kit_reply(x, 200, "ok");
+    ok(client_ends_in(&first, "ok") && client_ends_in(&second, "ok"), "both are answered");
+    client_close(&first, STREAM_CLOSE_NOW);
+    client_close(&second, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(w), "over");
+}
+
 /* ---- limits ---- */
 
 static void test_memory_limit_is_told(struct front_kit *w)
@@ -311,6 +336,30 @@ static void h2_opened_in_drain(void)
     ok(front_kit_empty(&w), "over");
     front_kit_settle(&w);
     ok(gone, "drained");
+    front_kit_end(&w);
+}
+
+/* A client may wait for our SETTINGS before it says anything, and must not do so for ever. */
+static void h2_silent(void)
+{
+    static const char settings[] = "\0\0\22\4\0\0\0\0\0";
+    struct front_client c;
+    struct front_kit w;
+
+    front_kit_init_http2(&w);
+    w.opts.header_timeout_ms = 20;
+    front_kit_start(&w);
+    clock_fake(clock_us(), clock_wall_us());
+    client_open(&w, &c);
+    front_kit_settle(&w);
+    ok(slice_has_prefix(buf_slice(&c.in), SLICE_LIT(settings)), "who says nothing is told our SETTINGS");
+    is_int(c.end, CLIENT_OPEN, "and given time");
+    front_kit_pass(&w, 25);
+    ok(client_ended(&c) != CLIENT_OPEN, "but not for ever");
+    clock_real();
+    is_double(front_kit_closed(&w, "no_request"), 1, "counted");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(&w), "over");
     front_kit_end(&w);
 }
 
@@ -499,6 +548,7 @@ static const struct front_kit_story h1_stories[] = {
     {"two heads", test_two_heads},
     {"refused HEAD", test_refused_head},
     {"long head", test_long_head},
+    {"a head is forgotten", test_head_forgotten},
     {"the limit of memory is told", test_memory_limit_is_told},
 };
 
@@ -514,6 +564,7 @@ int main(void)
     front_kit_run(h1_stories, ROWS(h1_stories));
     h2_kit_run(h2_stories, ROWS(h2_stories), NULL);
     h2_opened_in_drain();
+    h2_silent();
     drain_with_half_head(false);
     drain_with_half_head(true);
     return tap_end();
