@@ -79,7 +79,6 @@ static bool answer_respond(struct exchange *x, const struct http_head *head)
     unsigned flags = 0;
 
     settle_last(c);
-    c->chunked = false;
     if (x->bodyless) {
         if (body.kind != HTTP_BODY_LENGTH) {
             body.kind = HTTP_BODY_NONE;

@@ -278,7 +278,6 @@ static void end_when_taken(struct h2_conn *c)
         close_conn(c, "HTTP/2 connection ended", c->close_reason, STREAM_CLOSE_FLUSH);
     } else if (c->state != H2_PARTED) {
         h2_conn_move(c, H2_PARTED);
-        c->untaken_seen = untaken;
         c->progress_ms = now;
         h2_conn_wake(c); /* it leaves at the end of this callback, if the client reads */
     } else if (untaken >= c->untaken_seen && now - c->progress_ms >= c->fc->limits.body_timeout_ms) {

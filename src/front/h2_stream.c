@@ -127,7 +127,6 @@ void h2_stream_free_later(struct h2_stream *st)
 
     h2_stream_receive(st, H2_RECEIVED);
     c->n_waiting -= st->waiting;
-    st->waiting = false;
     list_remove(&c->streams, &st->node);
     front_conn_idle(c->fc, c->streams.count == 0 && c->state != H2_CLOSED);
     if (list_linked(&st->woken))

@@ -94,6 +94,28 @@ static void test_many_addresses(void)
     clients_free(c);
 }
 
+/* As far as is searched, and one further: so many of one each stand before two of one address. */
+static void test_search_ends(void)
+{
+    for (size_t before = 31; before <= 32; before++) {
+        struct clients *c = clients_new(NULL);
+        char ip[48];
+
+        for (size_t i = 0; i < before; i++) {
+            snprintf(ip, sizeof(ip), "10.0.1.%zu", i);
+            enter(c, i, ip);
+        }
+        enter(c, before, "10.0.2.1");
+        enter(c, before + 1, "10.0.2.1");
+        enter(c, before + 2, "10.0.2.2");
+        is_int(surplus(c, before + 2, before + 2), before == 31 ? 31 : 0, "%zu before: %s", before,
+               before == 31 ? "seen" : "the oldest goes");
+        is_int(clients_silent_surplus(c, before + 2) == &members[31], before == 31, "likewise at the limit");
+        leave_all(c);
+        clients_free(c);
+    }
+}
+
 /* Of six descriptors with three addresses, and one to come, one would be a share. */
 static void test_shares(void)
 {
@@ -263,6 +285,7 @@ int main(void)
     test_limit();
     test_surplus();
     test_many_addresses();
+    test_search_ends();
     test_shares();
     test_even();
     test_silent_addresses();

@@ -413,6 +413,22 @@ static void test_asked(struct fake *f)
     clock_real();
 }
 
+/* What was said of one request says nothing of the next. */
+static void test_next(struct fake *f)
+{
+    begin(f, "GET", true);
+    exchange_send_away(&f->x);
+    ok(exchange_for_client(&f->x, SLICE_LIT("1.2.3.4")) && f->x.sent_away && f->x.behind != 0, "somebody's last one");
+    respond(f, 200, HTTP_BODY_CHUNKED, 0);
+    body(f, "abc");
+    exchange_give_body(&f->x, SLICE_LIT("ab"));
+    begin(f, "GET", false);
+    ok(!f->x.sent_away && f->x.behind == 0, "the next one is neither");
+    ok(!exchange_taken(&f->x), "and nobody's yet");
+    is_u64(exchange_response_bytes(&f->x) + exchange_request_bytes(&f->x), 0, "of which nothing has come or gone");
+    exchange_abort(&f->x, "");
+}
+
 /* Of a body that a client may not send before 100 (Continue) the time begins with its first byte, and with no other. */
 static void test_continued(struct fake *f)
 {
@@ -452,6 +468,7 @@ int main(void)
     test_statuses(&f);
     test_given_to_doomed(&f);
     test_asked(&f);
+    test_next(&f);
     test_continued(&f);
     buf_free(&f.log);
     front_stats_free(stats);

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "front/h2_stream.h"
-#include "http/h2_fields.h"
 #include "lib/tap.h"
 
 /* ---- requests and answers ---- */
@@ -310,6 +309,8 @@ static void test_backwards(struct front_h2_kit *k)
     h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
     h2_kit_raw(k, five, sizeof(five));
     ok(h2_kit_held(k, 1), "a client may skip streams");
+    is_double(front_kit_metric(&k->front, "mvproxy_front_received_bytes_total", NULL),
+              sizeof(KIT_PREFACE) - 1 + sizeof(five), "what it sends is counted");
     h2_kit_raw(k, three, sizeof(three));
     ok(h2_kit_ended(k), "but not open them later");
     is_int(k->n_held, 1, "nobody is shown the request");
@@ -553,77 +554,6 @@ static void test_trailer_behind_long_head(struct front_h2_kit *k)
     is_int(r->status, 200, "and not refused");
 }
 
-/* ---- long targets ---- */
-
-static void append_frame(struct buf *b, unsigned type, unsigned flags, struct slice payload)
-{
-    const unsigned char head[9] = {0,
-                                   (unsigned char)(payload.n >> 8),
-                                   (unsigned char)payload.n,
-                                   (unsigned char)type,
-                                   (unsigned char)flags,
-                                   0,
-                                   0,
-                                   0,
-                                   1};
-
-    buf_append(b, slice_of((const char *)head, sizeof(head)));
-    buf_append(b, payload);
-}
-
-/* A GET for "/aaa…" of so many bytes, as the first request of a connection. */
-static void ask_for_long_target(struct front_h2_kit *k, size_t bytes)
-{
-    enum { MOST = 128 << 10, FRAME = 16 << 10 };
-    static char target[MOST];
-    static unsigned char block[MOST];
-    nghttp2_nv nva[] = {h2_nv(SLICE_LIT(":method"), SLICE_LIT("GET")), h2_nv(SLICE_LIT(":scheme"), SLICE_LIT("https")),
-                        h2_nv(SLICE_LIT(":authority"), SLICE_LIT("h")),
-                        h2_nv(SLICE_LIT(":path"), slice_of(target, bytes))};
-    nghttp2_hd_deflater *deflater;
-    struct buf b;
-    ssize_t n;
-
-    memset(target, 'a', sizeof(target));
-    target[0] = '/';
-    if (nghttp2_hd_deflate_new(&deflater, 4096) != 0)
-        tap_bail("no memory");
-    n = nghttp2_hd_deflate_hd(deflater, block, sizeof(block), nva, ROWS(nva));
-    nghttp2_hd_deflate_del(deflater);
-    if (n <= 0)
-        tap_bail("the head does not fit");
-    buf_init(&b, 1 << 20);
-    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
-    for (size_t at = 0; at < (size_t)n; at += FRAME) {
-        size_t left = (size_t)n - at, piece = left < FRAME ? left : FRAME;
-
-        append_frame(&b, at == 0 ? NGHTTP2_HEADERS : NGHTTP2_CONTINUATION,
-                     (at == 0 ? NGHTTP2_FLAG_END_STREAM : 0) | (piece == left ? NGHTTP2_FLAG_END_HEADERS : 0),
-                     slice_of((const char *)block + at, piece));
-    }
-    h2_kit_connect(k, true, false);
-    h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
-    buf_free(&b);
-}
-
-static bool is_refused(void *arg)
-{
-    return front_kit_metric(&((struct front_h2_kit *)arg)->front, "mvproxy_front_refusals_total", "414") > 0;
-}
-
-static void test_long_targets(struct front_h2_kit *k)
-{
-    k->front.opts.max_head_bytes = 1 << 20;
-    front_update(k->front.front, &k->front.opts);
-    ask_for_long_target(k, LIMIT_TARGET_BYTES);
-    ok(h2_kit_held(k, 1), "a target that is as long as it may be");
-    is_u64(exchange_request(k->held[0].x)->target.n, LIMIT_TARGET_BYTES, "arrives");
-    h2_kit_disconnect(k);
-    ask_for_long_target(k, LIMIT_TARGET_BYTES + 1);
-    ok(h2_kit_until(k, is_refused, k), "one byte more is answered with 414");
-    is_int((int)k->n_held, 1, "and goes nowhere");
-}
-
 /* ---- a piece of an answer for which there is no memory ---- */
 
 static void test_piece_without_memory(struct front_h2_kit *k)
@@ -770,7 +700,6 @@ static const struct h2_kit_story stories[] = {
     {"upload", test_upload},
     {"download", test_download},
     {"slow stream", test_slow_stream},
-    {"long targets", test_long_targets},
     {"dripping body", test_dripping_body},
     {"a later body", test_later_body},
     {"a piece without memory", test_piece_without_memory},

@@ -487,6 +487,7 @@ static void test_free_busy(struct front_h2_kit *k)
     front_free(k->front.front);
     k->front.front = NULL;
     is_int(k->held[0].gone + k->held[1].gone + k->held[2].gone, 3, "freed in the middle of it all");
+    ok(h2_kit_has(&k->held[0].told, "gone(shutting down)"), "the proxy is told why");
     ok(h2_kit_ended(k), "the connection is closed");
 }
 

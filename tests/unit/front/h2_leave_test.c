@@ -195,6 +195,28 @@ static void test_unread_watch(struct front_h2_kit *k)
     ok(front_kit_empty(&k->front), "over");
 }
 
+static void on_pause_over(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+/* How often the loop wakes in so long a time in which nothing happens. */
+static unsigned count_turns(struct front_h2_kit *k, uint64_t ms)
+{
+    bool over = false;
+    struct loop_timer *t = loop_timer_new(k->front.loop, on_pause_over, &over);
+    unsigned turns = 0;
+
+    if (t == NULL)
+        tap_bail("out of memory");
+    loop_timer_set(t, ms);
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    for (; !over && turns < 1000; turns++)
+        loop_run_once(k->front.loop, 100);
+    loop_timer_free(t);
+    return turns;
+}
+
 static bool event_came(void *arg)
 {
     return ((struct req *)arg)->body_bytes > 0;
@@ -203,6 +225,7 @@ static bool event_came(void *arg)
 static void test_read_watch(struct front_h2_kit *k)
 {
     struct req *r = open_unread_watch(k);
+    unsigned turns;
 
     h2_kit_later(k, 15);
     stream_resume(k->s, STREAM_PAUSE_LIMIT);
@@ -212,6 +235,8 @@ static void test_read_watch(struct front_h2_kit *k)
     is_double(front_kit_closed(&k->front, "read_timeout"), 0,
               "of one that reads nothing waits, however long it is silent");
     is_int(k->held[k->n_held - 1].gone, 0, "it goes on");
+    turns = count_turns(k, 50);
+    ok(turns < 50, "nor is it looked at all the time (%u turns)", turns);
     clock_real();
     h2_kit_disconnect(k);
     ok(front_kit_empty(&k->front), "over");
@@ -235,28 +260,6 @@ static void test_unread_goaway(struct front_h2_kit *k)
     ok(gone, "who does not read the end does not keep a front that drains");
     clock_real();
     ok(front_kit_empty(&k->front), "over");
-}
-
-static void on_pause_over(void *arg)
-{
-    *(bool *)arg = true;
-}
-
-/* How often the loop wakes in so long a time in which nothing happens. */
-static unsigned count_turns(struct front_h2_kit *k, uint64_t ms)
-{
-    bool over = false;
-    struct loop_timer *t = loop_timer_new(k->front.loop, on_pause_over, &over);
-    unsigned turns = 0;
-
-    if (t == NULL)
-        tap_bail("out of memory");
-    loop_timer_set(t, ms);
-    clock_fake(clock_us() + ms * 1000, clock_wall_us());
-    for (; !over && turns < 1000; turns++)
-        loop_run_once(k->front.loop, 100);
-    loop_timer_free(t);
-    return turns;
 }
 
 /* What it has done wrong it cannot be told either. */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads for which there is no room: 429 while clients hold too much, 431 for too many fields. */
+/* Heads for which there is no room: 429 while clients hold too much, 431 for too many fields, 414 for a long target. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "http/h2_fields.h"
 #include "lib/tap.h"
 #include "net/tls_ctx.h"
 #include "unit/front/h2_kit.h"
@@ -364,6 +365,147 @@ static void test_fields(struct front_h2_kit *k)
     fields_of(k, "front-proxy-client", true, LIMIT_HOP_FIELDS);
 }
 
+/* ---- too long ---- */
+
+static void append_frame(struct buf *b, unsigned type, unsigned flags, struct slice payload)
+{
+    const unsigned char head[9] = {0,
+                                   (unsigned char)(payload.n >> 8),
+                                   (unsigned char)payload.n,
+                                   (unsigned char)type,
+                                   (unsigned char)flags,
+                                   0,
+                                   0,
+                                   0,
+                                   1};
+
+    buf_append(b, slice_of((const char *)head, sizeof(head)));
+    buf_append(b, payload);
+}
+
+/* A GET for "/aaa…" of so many bytes, as the first request of a connection. */
+static void ask_for_long_target(struct front_h2_kit *k, size_t bytes)
+{
+    enum { MOST = 128 << 10, FRAME = 16 << 10 };
+    static char target[MOST];
+    static unsigned char block[MOST];
+    nghttp2_nv nva[] = {h2_nv(SLICE_LIT(":method"), SLICE_LIT("GET")), h2_nv(SLICE_LIT(":scheme"), SLICE_LIT("https")),
+                        h2_nv(SLICE_LIT(":authority"), SLICE_LIT("h")),
+                        h2_nv(SLICE_LIT(":path"), slice_of(target, bytes))};
+    nghttp2_hd_deflater *deflater;
+    struct buf b;
+    ssize_t n;
+
+    memset(target, 'a', sizeof(target));
+    target[0] = '/';
+    if (nghttp2_hd_deflate_new(&deflater, 4096) != 0)
+        tap_bail("no memory");
+    n = nghttp2_hd_deflate_hd(deflater, block, sizeof(block), nva, ROWS(nva));
+    nghttp2_hd_deflate_del(deflater);
+    if (n <= 0)
+        tap_bail("the head does not fit");
+    buf_init(&b, 1 << 20);
+    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    for (size_t at = 0; at < (size_t)n; at += FRAME) {
+        size_t left = (size_t)n - at, piece = left < FRAME ? left : FRAME;
+
+        append_frame(&b, at == 0 ? NGHTTP2_HEADERS : NGHTTP2_CONTINUATION,
+                     (at == 0 ? NGHTTP2_FLAG_END_STREAM : 0) | (piece == left ? NGHTTP2_FLAG_END_HEADERS : 0),
+                     slice_of((const char *)block + at, piece));
+    }
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    buf_free(&b);
+}
+
+static bool is_refused(void *arg)
+{
+    return front_kit_metric(&((struct front_h2_kit *)arg)->front, "mvproxy_front_refusals_total", "414") > 0;
+}
+
+static void test_long_targets(struct front_h2_kit *k)
+{
+    k->front.opts.max_head_bytes = 1 << 20;
+    front_update(k->front.front, &k->front.opts);
+    ask_for_long_target(k, LIMIT_TARGET_BYTES);
+    ok(h2_kit_held(k, 1), "a target that is as long as it may be");
+    is_u64(exchange_request(k->held[0].x)->target.n, LIMIT_TARGET_BYTES, "arrives");
+    h2_kit_disconnect(k);
+    ask_for_long_target(k, LIMIT_TARGET_BYTES + 1);
+    ok(h2_kit_until(k, is_refused, k), "one byte more is answered with 414");
+    is_int((int)k->n_held, 1, "and goes nowhere");
+}
+
+/* ---- trailers ---- */
+
+static void append_number(struct buf *b, unsigned char head, size_t more)
+{
+    for (buf_append_char(b, (char)head); more >= 128; more /= 128)
+        buf_append_char(b, (char)(more % 128 | 128));
+    buf_append_char(b, (char)more);
+}
+
+/* A POST, then one trailer, with its overhead of so many bytes, in the same breath. */
+static void send_trailer(struct front_h2_kit *k, size_t bytes)
+{
+    enum { NAME = 3, FIRST = 8 << 10 };
+    static const unsigned char post[] = {0x83, 0x87, 0x84, 0x01, 1, 'h'};
+    static char value[LIMIT_TRAILER_BYTES];
+    size_t n = bytes - NAME - H2_FIELD_OVERHEAD;
+    struct buf b, block;
+
+    memset(value, 'v', sizeof(value));
+    buf_init(&block, 1 << 20);
+    buf_append(&block, SLICE_LIT("\0\3x-s"));
+    append_number(&block, 0x7f, n - 127);
+    buf_append(&block, slice_of(value, n));
+    buf_init(&b, 1 << 20);
+    buf_append(&b, slice_of(KIT_PREFACE, sizeof(KIT_PREFACE) - 1));
+    append_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, slice_of((const char *)post, sizeof(post)));
+    append_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, slice_of(buf_slice(&block).p, FIRST));
+    append_frame(&b, NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, slice_from(buf_slice(&block), FIRST));
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    buf_free(&block);
+    buf_free(&b);
+}
+
+static void test_long_trailers(struct front_h2_kit *k)
+{
+    send_trailer(k, LIMIT_TRAILER_BYTES);
+    ok(h2_kit_held(k, 1) && h2_kit_told(k, &k->held[0], "end x-s=vvv"), "a trailer that is as long as it may be");
+    h2_kit_disconnect(k);
+    send_trailer(k, LIMIT_TRAILER_BYTES + 1);
+    ok(h2_kit_held(k, 2) && h2_kit_told(k, &k->held[1], "gone(head is too large)"), "and one that is longer");
+    is_double(front_kit_metric(&k->front, "mvproxy_front_refusals_total", "431"), 1, "which is refused");
+}
+
+static bool one_refused(void *arg)
+{
+    return front_kit_metric(&((struct front_h2_kit *)arg)->front, "mvproxy_front_refusals_total", "431") > 0;
+}
+
+/* Its client has no window for the answer, which must not keep the head. */
+static void test_refused_head(struct front_h2_kit *k)
+{
+    static const char no_window[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\6\4\0\0\0\0\0\0\4\0\0\0\0";
+    enum { FIELDS = 200 };
+    struct buf b;
+
+    k->front.opts.max_head_bytes = FIELDS * KIT_DEAR_VALUE / 2;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, true, false);
+    buf_init(&b, 1 << 20);
+    h2_kit_append_dear_head(&b, 0, FIELDS, NULL);
+    h2_kit_raw(k, no_window, sizeof(no_window) - 1);
+    h2_kit_raw(k, buf_slice(&b).p, buf_len(&b));
+    buf_free(&b);
+    ok(h2_kit_until(k, one_refused, k), "a head that is too large");
+    h2_kit_settle(k);
+    ok(front_memory(k->front.front) < 128 << 10, "is not held while its refusal waits (%zu bytes)",
+       front_memory(k->front.front));
+}
+
 static const struct front_kit_story h1_stories[] = {
     {"memory is short", test_h1_short},
     {"the limit comes down", test_h1_limit_comes_down},
@@ -371,10 +513,10 @@ static const struct front_kit_story h1_stories[] = {
 };
 
 static const struct h2_kit_story h2_stories[] = {
-    {"memory is short", test_h2_short},
-    {"with the last field", test_h2_last_field},
-    {"a cookie", test_h2_cookie},
-    {"fields", test_fields},
+    {"memory is short", test_h2_short},  {"with the last field", test_h2_last_field},
+    {"a cookie", test_h2_cookie},        {"fields", test_fields},
+    {"long targets", test_long_targets}, {"long trailers", test_long_trailers},
+    {"refused head", test_refused_head},
 };
 
 int main(void)

@@ -205,6 +205,44 @@ static void test_long_head(struct front_kit *w)
     ok(front_kit_empty(w), "over");
 }
 
+/* Of one small request. */
+static uint64_t allocations(struct front_client *c)
+{
+    uint64_t before = mem_calls();
+
+    client_ask(c, "/sync");
+    client_ends_in(c, "sync");
+    (void)client_take(c);
+    return mem_calls() - before;
+}
+
+/* Heads are written through one buffer, which stays for the next one unless it became large. */
+static void test_large_head(struct front_kit *k)
+{
+    enum { LENGTH = 100 << 10 };
+    static char value[LENGTH + 1];
+    struct front_client c;
+    uint64_t usual;
+
+    if (k->client_tls != NULL)
+        return;
+    front_kit_start(k);
+    client_open(k, &c);
+    memset(value, 'v', LENGTH);
+    (void)allocations(&c);
+    usual = allocations(&c);
+    is_u64(allocations(&c), usual, "each answer costs as much");
+    client_ask(&c, "/x");
+    front_kit_handled(k, 4);
+    exchange_reply(k->x, head_of(k, 200, "X-Long", value), SLICE_LIT("large"));
+    ok(client_ends_in(&c, "large"), "one has a large head");
+    (void)client_take(&c);
+    ok(allocations(&c) > usual, "whose memory is not kept");
+    is_u64(allocations(&c), usual, "as that of others is");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(k), "over");
+}
+
 /* Method and target outlive the head: what that was in is for the next one's. */
 static void test_head_forgotten(struct front_kit *w)
 {
@@ -537,6 +575,30 @@ static void test_h2_refusal_not_taken(struct front_h2_kit *k)
     is_int(k->end, CLIENT_OPEN, "the connection goes on");
 }
 
+/* A client that does not say that it has heard so is given a second. */
+static void test_sent_away_unheard(struct front_h2_kit *k)
+{
+    static const char first[] = "\0\0\14\1\5\0\0\0\1\202\207\4\5/held\1\1h";
+    static const char again[] = "\0\0\14\1\5\0\0\0\5\202\207\4\5/held\1\1h";
+    static const char late[] = "\0\0\14\1\5\0\0\0\7\202\207\4\5/held\1\1h";
+    static const char away[] = "\0\0\14\1\5\0\0\0\3\202\207\4\5/away\1\1h";
+    uint64_t end;
+
+    h2_kit_connect(k, true, false);
+    h2_kit_raw(k, KIT_PREFACE, sizeof(KIT_PREFACE) - 1);
+    h2_kit_raw(k, first, sizeof(first) - 1);
+    ok(h2_kit_held(k, 1), "a request under way");
+    h2_kit_raw(k, away, sizeof(away) - 1);
+    h2_kit_raw(k, again, sizeof(again) - 1);
+    ok(h2_kit_held(k, 2), "one that comes before its client could know is served");
+    for (end = clock_us() + 1300000; clock_us() < end;)
+        loop_run_once(k->front.loop, 20);
+    h2_kit_raw(k, late, sizeof(late) - 1);
+    h2_kit_settle(k);
+    is_u64(k->n_held, 2, "after a second no more is");
+    is_int(k->held[0].gone + k->held[1].gone, 0, "the others go on");
+}
+
 static const struct front_kit_story h1_stories[] = {
     {"told", test_told},
     {"given up in the body", test_quit_in_body},
@@ -549,10 +611,12 @@ static const struct front_kit_story h1_stories[] = {
     {"refused HEAD", test_refused_head},
     {"long head", test_long_head},
     {"a head is forgotten", test_head_forgotten},
+    {"a large head of an answer", test_large_head},
     {"the limit of memory is told", test_memory_limit_is_told},
 };
 
 static const struct h2_kit_story h2_stories[] = {
+    {"sent away, unheard", test_sent_away_unheard},
     {"bad trailers", test_h2_bad_trailers},
     {"trailers of HEAD", test_h2_trailers_of_head},
     {"fields", test_h2_fields},

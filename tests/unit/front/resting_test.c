@@ -65,6 +65,53 @@ static void test_resting_ones_make_room(struct front_kit *k)
     ok(front_kit_empty(k), "over");
 }
 
+/* One is enough, and then nobody has to wait. */
+static void test_one_makes_room(struct front_kit *k)
+{
+    static const char post[] = "POST /held HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n";
+    struct front_client busy;
+    int resting, silent[3], dripping[3];
+
+    if (k->client_tls != NULL)
+        return;
+    front_kit_start(k);
+    clock_fake(clock_us(), clock_wall_us());
+    client_open(k, &busy);
+    client_ask(&busy, "/held");
+    ok(front_kit_handled(k, 1), "one with a request");
+    resting = client_raw_from(k, 2);
+    client_raw_asks(k, resting);
+    pass_ms(6000);
+    k->opts.max_connections = 2;
+    front_update(k->front, &k->opts);
+    is_double(front_kit_closed(k, "crowded_out"), 1, "the one that rests makes room");
+    ok(!front_is_crowded(k->front), "and nobody has to wait");
+    k->opts.max_connections = 0;
+    front_update(k->front, &k->opts);
+    for (unsigned i = 0; i < 3; i++) {
+        silent[i] = client_raw_from(k, 3);
+        dripping[i] = client_raw_from(k, 4);
+        (void)!send(dripping[i], post, strlen(post), 0);
+        ok(front_kit_handled(k, i + 3), "some that are silent, some that drip");
+    }
+    pass_ms(30000);
+    k->opts.max_connections = 7;
+    front_update(k->front, &k->opts);
+    is_double(front_kit_closed(k, "crowded_out"), 2, "a silent one makes room");
+    k->opts.max_connections = 6;
+    front_update(k->front, &k->opts);
+    is_double(front_kit_closed(k, "crowded_out"), 3, "alone, as does one that drips");
+    ok(!front_is_crowded(k->front), "nobody has to wait");
+    clock_real();
+    for (int i = 0; i < 3; i++) {
+        close(silent[i]);
+        close(dripping[i]);
+    }
+    close(resting);
+    client_close(&busy, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(k), "over");
+}
+
 /* Or one address could take the places of all others, by requests that do not end. */
 static void test_resting_ones_stay_beside_many(struct front_kit *k)
 {
@@ -96,6 +143,7 @@ static void test_resting_ones_stay_beside_many(struct front_kit *k)
 
 static const struct front_kit_story stories[] = {
     {"resting ones make room", test_resting_ones_make_room},
+    {"one makes room", test_one_makes_room},
     {"resting ones stay beside many", test_resting_ones_stay_beside_many},
 };
 

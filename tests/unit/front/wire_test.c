@@ -223,6 +223,34 @@ static void test_idle_and_reading(struct front_kit *w)
     client_close(&c, STREAM_CLOSE_NOW);
 }
 
+/* An answer in one piece, of which its client takes nothing. */
+static void test_large_piece_not_taken(struct front_kit *w)
+{
+    static char piece[3 << 20];
+    struct front_client c;
+
+    w->opts.body_timeout_ms = 30;
+    front_kit_start(w);
+    open_client(w, &c);
+    clock_fake(clock_us(), clock_wall_us());
+    client_ask(&c, "/x");
+    ok(front_kit_handled(w, 1), "a request");
+    stream_pause(c.s, STREAM_PAUSE_LIMIT);
+    exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    front_kit_settle(w);
+    ok(exchange_body(w->x, slice_of(piece, sizeof(piece))), "much of its answer");
+    ok(exchange_congested(w->x), "is more than goes out at once");
+    unsent_says = sizeof(piece);
+    for (int i = 0; i < 3; i++)
+        front_kit_pass(w, 31);
+    is_int(w->gone, 1, "and waits for its client no longer than any other");
+    is_double(front_kit_closed(w, "read_timeout"), 1, "counted");
+    be_true();
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(w), "over");
+}
+
 /* Time passes, and at the limit it is looked for who makes room. */
 static void pass_and_look(struct front_kit *w, unsigned ms)
 {
@@ -637,6 +665,7 @@ static const struct front_kit_story h1_stories[] = {
     {"unwritable", test_unwritable},
     {"unwritable refusal", test_unwritable_refusal},
     {"idle and reading", test_idle_and_reading},
+    {"a large piece is not taken", test_large_piece_not_taken},
     {"taken to the byte", test_taken_to_the_byte},
     {"full is said once", test_full_is_said_once},
 };
