@@ -212,6 +212,9 @@ void h1_answer_refuse(struct h1_conn *c, unsigned status, const char *message, e
         h1_conn_linger(c, reason);
     else
         h1_conn_close(c, reason, STREAM_CLOSE_NOW);
+    /* Its client may take its time for the answer; nothing more is read, and a part of a head may be large. */
+    h1_parser_free(c->parser);
+    c->parser = NULL;
     exchange_forget_request(&c->x);
     buf_free(&body);
 }

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
 #include "net/tls_ctx.h"
@@ -412,6 +413,57 @@ static void test_early_long_chunked(struct front_kit *k)
     test_early_long(k, "Transfer-Encoding: chunked\r\n\r\nfffffff\r\n");
 }
 
+/* A body that came while nobody wanted it is there: it is not waited for when it is thrown away. */
+static void test_rest_is_there(struct front_kit *k)
+{
+    struct front_client c;
+
+    k->opts.body_timeout_ms = 20;
+    front_kit_start(k);
+    client_open(k, &c);
+    clock_fake(clock_us(), clock_wall_us());
+    client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n");
+    ok(front_kit_handled(k, 1), "an upload");
+    exchange_pause_body(k->x);
+    client_send(&c, "hello");
+    front_kit_settle(k);
+    respond_whole(k, 200, "no");
+    ok(client_ends_in(&c, "no"), "that is not wanted is answered");
+    for (int i = 0; i < 3; i++)
+        front_kit_pass(k, 15);
+    is_int(c.end, CLIENT_OPEN, "and its connection goes on");
+    client_ask(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "with the next request");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(k), "over");
+}
+
+/* The time in which the proxy did not want it is not the client's. */
+static void test_wanted_again(struct front_kit *k)
+{
+    struct front_client c;
+
+    k->opts.body_timeout_ms = 20;
+    front_kit_start(k);
+    client_open(k, &c);
+    clock_fake(clock_us(), clock_wall_us());
+    client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nab");
+    ok(front_kit_sink_has(k, "body(ab)"), "an upload");
+    exchange_pause_body(k->x);
+    for (int i = 0; i < 3; i++)
+        front_kit_pass(k, 15);
+    exchange_resume_body(k->x);
+    front_kit_pass(k, 15);
+    is_int(k->gone, 0, "that is wanted again has its time");
+    front_kit_pass(k, 15);
+    front_kit_pass(k, 15);
+    is_int(k->gone, 1, "and no more");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(k), "over");
+}
+
 /* ---- whom the front believes ---- */
 
 static void ask_twice(struct front_kit *k, struct front_client *c)
@@ -461,6 +513,8 @@ static const struct front_kit_story stories[] = {
     {"early answer, short rest", test_early_short},
     {"early answer, long rest", test_early_long_length},
     {"early answer, rest in chunks", test_early_long_chunked},
+    {"the rest is there", test_rest_is_there},
+    {"wanted again", test_wanted_again},
     {"other CAs", test_other_cas},
 };
 

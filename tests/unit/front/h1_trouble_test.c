@@ -609,6 +609,7 @@ static void expect_refusal(struct front_kit *k, struct front_client *c, const ch
     ok(client_has(c, status), "%s: %s", name, status);
     is_int(client_ended(c), CLIENT_EOF, "%s: then the connection ends", name);
     is_slice(slice_from(buf_slice(&c->in), buf_len(&c->in) - 1), "}", "%s: the body is ours", name);
+    ok(client_ends_in(c, ",\"arg\":\"here\"}"), "%s: as it was made for us", name);
     ok(strstr(client_take(c), "Connection: close\r\n") != NULL, "%s: and it says so", name);
     client_close(c, STREAM_CLOSE_NOW);
     ok(front_kit_empty(k), "%s: over", name);

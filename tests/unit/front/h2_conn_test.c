@@ -662,6 +662,28 @@ static void test_early_empty_answer(struct front_h2_kit *k)
     answer_early(k, 401, "");
 }
 
+/* The time for the body does not run any more. */
+static void test_early_answer_late(struct front_h2_kit *k)
+{
+    struct req *r;
+
+    k->front.opts.body_timeout_ms = H2_ANSWERED_MS + 20;
+    front_update(k->front.front, &k->front.opts);
+    h2_kit_connect(k, false, false);
+    clock_fake(clock_us(), clock_wall_us());
+    k->hold_bodies = true;
+    r = h2_kit_ask(k, "POST", "/x", "h", NULL, 50);
+    h2_kit_held(k, 1);
+    h2_kit_later(k, H2_ANSWERED_MS);
+    h2_kit_reply(&k->held[0], 413, "too large");
+    ok(h2_kit_until(k, is_answered, r), "answered in the middle of a body that does not come");
+    h2_kit_later(k, H2_ANSWERED_MS / 2);
+    ok(!r->closed, "the client has time to read it");
+    h2_kit_later(k, H2_ANSWERED_MS);
+    ok(h2_kit_closed(k, r) && r->code == NGHTTP2_NO_ERROR, "and is told that the rest is not wanted");
+    clock_real();
+}
+
 /* Who has the whole answer and gives up the rest of his body by himself floods nobody. */
 static void test_early_answers_given_up(struct front_h2_kit *k)
 {
@@ -706,6 +728,7 @@ static const struct h2_kit_story stories[] = {
     {"stuck client", test_stuck_client},
     {"early answer", test_early_answer},
     {"early answer without a body", test_early_empty_answer},
+    {"late early answer", test_early_answer_late},
     {"early answers, given up", test_early_answers_given_up},
 };
 

@@ -136,6 +136,21 @@ static bool fill_kernels(struct front_h2_kit *k)
     return false;
 }
 
+/* Of an answer that waited, and whose stream is over, nothing is awaited any more. */
+static void give_up_waiting(struct front_h2_kit *k)
+{
+    struct held *h = &k->held[k->n_held];
+    struct req *r = h2_kit_get(k, "/x");
+
+    h2_kit_held(k, k->n_held + 1);
+    exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    h2_kit_pump(h, 0, KIT_LARGE);
+    h2_kit_settle(k);
+    nghttp2_submit_rst_stream(k->session, NGHTTP2_FLAG_NONE, r->id, NGHTTP2_CANCEL);
+    h2_kit_flush(k);
+    h2_kit_told(k, h, "gone");
+}
+
 /* A client that has stopped reading: what goes out from now on stays in the socket's queue. */
 static void open_unread(struct front_h2_kit *k)
 {
@@ -145,8 +160,9 @@ static void open_unread(struct front_h2_kit *k)
     nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, KIT_LARGE);
     h2_kit_flush(k);
     h2_kit_settle(k);
-    stream_pause(k->s, STREAM_PAUSE_LIMIT);
     clock_fake(clock_us(), clock_wall_us());
+    give_up_waiting(k);
+    stream_pause(k->s, STREAM_PAUSE_LIMIT);
     ok(fill_kernels(k), "answered, and no more is taken than the kernels hold");
 }
 

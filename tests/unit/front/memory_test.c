@@ -204,10 +204,10 @@ static void end_fake(struct memory_holder *h)
 }
 
 /* 8 MiB for so many addresses. */
-static struct memory *new_memory(struct front_h2_kit *k, struct memory_address *address, size_t n)
+static struct memory *new_memory(struct front_h2_kit *k, struct memory_address *address, size_t n,
+                                 void (*end)(struct memory_holder *h))
 {
-    struct memory *m =
-        memory_new(k->front.loop, &(struct memory_opts){.moved = moved_by, .idle = is_idle, .end = end_fake});
+    struct memory *m = memory_new(k->front.loop, &(struct memory_opts){.moved = moved_by, .idle = is_idle, .end = end});
 
     if (m == NULL)
         tap_bail("out of memory");
@@ -247,7 +247,7 @@ static bool one_ended(void *arg)
 static void test_greediest(struct front_h2_kit *k)
 {
     struct memory_address address[2];
-    struct memory *m = new_memory(k, address, 2);
+    struct memory *m = new_memory(k, address, 2, end_fake);
     struct fake f[5] = {0};
 
     for (uint64_t nth = 1; nth <= 2; nth++) {
@@ -308,7 +308,7 @@ static void crowd(struct front_h2_kit *k, bool idle)
 {
     static struct fake f[MANY], modest[2];
     struct memory_address address[2];
-    struct crowd c = {.m = new_memory(k, address, 2), .f = f};
+    struct crowd c = {.m = new_memory(k, address, 2, end_fake), .f = f};
     unsigned n = 0;
 
     memset(f, 0, sizeof(f));
@@ -349,13 +349,36 @@ static void test_crowd_busy(struct front_h2_kit *k)
     crowd(k, false);
 }
 
+/* As connections do, of which what they hold goes at the end of the turn. */
+static void end_in_turn(struct memory_holder *h)
+{
+    list_entry(h, struct fake, holder)->ended = true;
+    memory_dismiss(h);
+}
+
+struct ends {
+    struct memory *m;
+    struct fake *f;
+    unsigned n;
+};
+
+static bool ends_have_room(void *arg)
+{
+    struct ends *e = arg;
+
+    for (unsigned i = 0; i < e->n; i++)
+        if (e->f[i].ended)
+            quota_give(&e->f[i].holder.held, e->f[i].holder.held.held);
+    return has_enough(e->m);
+}
+
 /* The greediest does not pay for everybody who holds too much. */
 static void test_share_is_left(struct front_h2_kit *k)
 {
     enum { EACH = 200 << 10 };
     static const unsigned pieces[] = {10, 14, 12};
     struct memory_address address[3];
-    struct memory *m = new_memory(k, address, 3);
+    struct memory *m = new_memory(k, address, 3, end_in_turn);
     struct fake f[36] = {0};
     unsigned n = 0;
 
@@ -365,7 +388,7 @@ static void test_share_is_left(struct front_h2_kit *k)
             quota_add(&f[n].holder.held, EACH);
         }
     ok(memory_all(m)->held > memory_all(m)->mark, "two addresses hold more than a share");
-    ok(h2_kit_until(k, has_enough, m), "they are made to hold less");
+    ok(h2_kit_until(k, ends_have_room, &(struct ends){m, f, 36}), "they are made to hold less");
     is_u64(address[0].held.held, 10 * EACH, "the third is within his");
     is_u64(address[1].held.held, 10 * EACH, "a share is left to the greediest");
     is_u64(address[2].held.held, 11 * EACH, "the other one makes the rest of the room");
@@ -434,7 +457,7 @@ static bool has_ended(void *arg)
 static void test_exactly_much(struct front_h2_kit *k)
 {
     struct memory_address address[1];
-    struct memory *m = new_memory(k, address, 1);
+    struct memory *m = new_memory(k, address, 1, end_fake);
     struct fake f[5] = {0};
 
     clock_fake(clock_us(), clock_wall_us());
@@ -462,7 +485,7 @@ static void test_exactly_much(struct front_h2_kit *k)
 static void test_was_idle(struct front_h2_kit *k)
 {
     struct memory_address address[2];
-    struct memory *m = new_memory(k, address, 2);
+    struct memory *m = new_memory(k, address, 2, end_fake);
     struct fake f[3] = {0};
 
     clock_fake(clock_us(), clock_wall_us());
@@ -502,7 +525,7 @@ static struct many *many_addresses(struct front_h2_kit *k)
 
     y->address = calloc(2 + SILENT, sizeof(*y->address));
     clock_fake(clock_us(), clock_wall_us());
-    y->m = new_memory(k, y->address, 2 + SILENT);
+    y->m = new_memory(k, y->address, 2 + SILENT, end_fake);
     memory_enter(y->m, &y->modest.holder, &y->address[1].held);
     y->modest.idle = true;
     quota_add(&y->modest.holder.held, MODEST);
@@ -555,7 +578,7 @@ static void test_crowd_of_addresses(struct front_h2_kit *k)
     enum { N = 100, EACH = 90 << 10 };
     static struct memory_address address[N];
     static struct fake f[N];
-    struct memory *m = new_memory(k, address, N);
+    struct memory *m = new_memory(k, address, N, end_fake);
     unsigned ended = 0;
 
     for (int i = 0; i < N; i++) {
@@ -581,7 +604,7 @@ static void test_large_is_over(struct front_h2_kit *k)
     enum { N = 20 };
     static struct memory_address address[N];
     static struct fake f[N];
-    struct memory *m = new_memory(k, address, N);
+    struct memory *m = new_memory(k, address, N, end_fake);
 
     clock_fake(clock_us(), clock_wall_us());
     for (int i = 0; i < N; i++) {
@@ -706,57 +729,6 @@ static void upgraded(struct front_kit *w)
     is_u64(front_memory(w->front), 0, "and gives back what it held");
 }
 
-/* ---- the heads of many clients on one connection ---- */
-
-static void test_heads_of_clients(void)
-{
-    enum { CLIENTS = 1000, SIZE = 64 };
-    struct memory_holder h;
-    struct quota address, *of[CLIENTS];
-    unsigned own = 0, twice = 0;
-    size_t table;
-
-    quota_init(&address, NULL, 0);
-    memory_enter(NULL, &h, &address);
-    of[0] = memory_heads_of(&h, 8);
-    table = address.held;
-    ok(table > LIMIT_H2_STREAMS * sizeof(struct quota), "what tells them apart is charged, too");
-    ok(of[0] != &h.heads && quota_take(of[0], LIMIT_CONNECTION_HEADS), "a client has as much as a connection");
-    ok(!quota_take(memory_heads_of(&h, 8), 1), "and no more");
-    ok(memory_heads_of(&h, 9) != of[0] && quota_take(memory_heads_of(&h, 9), 1), "of a neighbour's he takes nothing");
-    is_u64(address.held, table + LIMIT_CONNECTION_HEADS + 1, "all of it is his connection's and address'");
-    quota_give(memory_heads_of(&h, 9), 1);
-    quota_add(memory_heads_of(&h, 1), 1);
-    ok(memory_heads_of(&h, 257) != &h.heads && memory_heads_of(&h, 257)->held == 0,
-       "nor of one who would be in the same place");
-    quota_give(memory_heads_of(&h, 1), 1);
-    quota_give(of[0], LIMIT_CONNECTION_HEADS);
-    for (size_t i = 0; i < CLIENTS; i++) {
-        of[i] = memory_heads_of(&h, i + 1);
-        quota_add(of[i], SIZE);
-        own += of[i] != &h.heads;
-        for (size_t j = 0; j < i; j++)
-            twice += of[i] == of[j] && of[i] != &h.heads;
-    }
-    ok(own > LIMIT_H2_STREAMS && twice == 0, "of a thousand at once %u have their own, more than there are streams",
-       own);
-    is_u64(h.heads.held, (CLIENTS - own) * SIZE, "the rest shares");
-    for (size_t i = 0; i < CLIENTS; i++)
-        quota_give(of[i], SIZE);
-    ok(memory_heads_of(&h, CLIENTS + 1) != &h.heads, "whoever comes when they have gone has his own again");
-    mem_fail_nth(1);
-    memory_leave(&h);
-    memory_enter(NULL, &h, &address);
-    ok(memory_heads_of(&h, 8) == &h.heads, "without memory for it nobody has");
-    mem_fail_nth(0);
-    memory_leave(&h);
-    is_u64(address.held, 0, "nothing is left");
-    address.most = table - 1;
-    memory_enter(NULL, &h, &address);
-    ok(memory_heads_of(&h, 8) == &h.heads && address.held == 0, "nor without room for it");
-    memory_leave(&h);
-}
-
 static const struct h2_kit_story stories[] = {
     {"answered heads", test_answered_heads},
     {"limit", test_limit},
@@ -781,7 +753,6 @@ static const struct front_kit_story stories1[] = {
 
 int main(int argc, char **argv)
 {
-    test_heads_of_clients();
     h2_kit_run(stories, ROWS(stories), argc > 1 ? argv[1] : NULL);
     front_kit_run(stories1, ROWS(stories1));
     return tap_end();

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Heads for which there is no room: 429 while clients hold too much, 431 for too many fields, 414 for a long target. */
+#include "front/memory.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +14,9 @@
 #include "unit/net/fixture.h"
 
 enum { PIECE = 64 << 10, HELD = 400 << 10 };
+
+#define V100 "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv"
+#define V1000 V100 V100 V100 V100 V100 V100 V100 V100 V100 V100
 
 static double refused_429(struct front_kit *w)
 {
@@ -113,6 +118,29 @@ static void test_h1_short(struct front_kit *w)
     is_int(w->gone, 1, "the long answer's exchange, too");
 }
 
+/* Nor is it held for as long as its client may read the refusal. */
+static void test_h1_refused_head(struct front_kit *w)
+{
+    struct front_client c;
+
+    w->opts.max_head_bytes = HELD;
+    w->opts.linger_timeout_ms = 60000;
+    front_kit_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET /y HTTP/1.1\r\nHost: h\r\n");
+    for (int i = 0; i < 20 && c.end == CLIENT_OPEN; i++) {
+        client_send(&c, "X-Long: " V1000 V1000 V1000 V1000 V1000 V1000 V1000 V1000 V1000 V1000 "\r\n");
+        client_send(&c, "X-Long: " V1000 V1000 V1000 V1000 V1000 V1000 V1000 V1000 V1000 V1000 "\r\n");
+        client_send(&c, "X-Long: " V1000 V1000 V1000 V1000 V1000 V1000 V1000 V1000 V1000 V1000 "\r\n");
+        front_kit_settle(w);
+    }
+    ok(client_has(&c, "HTTP/1.1 431 "), "a head that is too large");
+    is_u64(front_connections(w->front), 1, "whose client may read that");
+    ok(front_memory(w->front) < 128 << 10, "is not held any more (%zu bytes)", front_memory(w->front));
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(w), "over");
+}
+
 /* The limit may come down when more than it is held already: somebody has to go at once. */
 static void test_h1_limit_comes_down(struct front_kit *w)
 {
@@ -194,6 +222,22 @@ static void hold_h2(struct front_h2_kit *k)
     ok(front_memory(k->front.front) > HELD - (100 << 10), "whose window is small");
 }
 
+/* What of a body waited for the proxy is given back when it has been taken. */
+static void test_h2_body_taken(struct front_h2_kit *k)
+{
+    enum { BODY = 200 << 10 };
+
+    k->pause_all = true;
+    h2_kit_connect(k, false, false);
+    h2_kit_ask(k, "POST", "/x", "h", NULL, BODY);
+    ok(h2_kit_held(k, 1), "an upload that nobody takes");
+    h2_kit_settle(k);
+    ok(front_memory(k->front.front) >= BODY, "is held");
+    exchange_resume_body(k->held[0].x);
+    ok(h2_kit_told(k, &k->held[0], "end"), "until it is taken");
+    ok(front_memory(k->front.front) < BODY / 2, "and not longer (%zu bytes)", front_memory(k->front.front));
+}
+
 static void expect_429(struct front_h2_kit *k, struct req *r, const char *what)
 {
     ok(h2_kit_closed(k, r), "%s: over", what);
@@ -217,9 +261,6 @@ static void test_h2_short(struct front_h2_kit *k)
     is_int(k->held[0].gone, 0, "where the other one goes on");
     clock_real();
 }
-
-#define V100 "vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv"
-#define V1000 V100 V100 V100 V100 V100 V100 V100 V100 V100 V100
 
 /* Where the mark is, from before the head to behind it: what the proxy is given is below, with all that its head takes.
  */
@@ -506,21 +547,78 @@ static void test_refused_head(struct front_h2_kit *k)
        front_memory(k->front.front));
 }
 
+/* ---- the heads of many clients on one connection ---- */
+
+static void test_heads_of_clients(void)
+{
+    enum { CLIENTS = 1000, SIZE = 64 };
+    struct memory_holder h;
+    struct quota address, *of[CLIENTS];
+    unsigned own = 0, twice = 0;
+    size_t table;
+
+    quota_init(&address, NULL, 0);
+    memory_enter(NULL, &h, &address);
+    of[0] = memory_heads_of(&h, 8);
+    table = address.held;
+    ok(table > LIMIT_H2_STREAMS * sizeof(struct quota), "what tells them apart is charged, too");
+    ok(of[0] != &h.heads && quota_take(of[0], LIMIT_CONNECTION_HEADS), "a client has as much as a connection");
+    ok(!quota_take(memory_heads_of(&h, 8), 1), "and no more");
+    ok(memory_heads_of(&h, 9) != of[0] && quota_take(memory_heads_of(&h, 9), 1), "of a neighbour's he takes nothing");
+    is_u64(address.held, table + LIMIT_CONNECTION_HEADS + 1, "all of it is his connection's and address'");
+    quota_give(memory_heads_of(&h, 9), 1);
+    quota_add(memory_heads_of(&h, 1), 1);
+    ok(memory_heads_of(&h, 257) != &h.heads && memory_heads_of(&h, 257)->held == 0,
+       "nor of one who would be in the same place");
+    quota_give(memory_heads_of(&h, 1), 1);
+    quota_give(of[0], LIMIT_CONNECTION_HEADS);
+    for (size_t i = 0; i < CLIENTS; i++) {
+        of[i] = memory_heads_of(&h, i + 1);
+        quota_add(of[i], SIZE);
+        own += of[i] != &h.heads;
+        for (size_t j = 0; j < i; j++)
+            twice += of[i] == of[j] && of[i] != &h.heads;
+    }
+    ok(own > LIMIT_H2_STREAMS && twice == 0, "of a thousand at once %u have their own, more than there are streams",
+       own);
+    is_u64(h.heads.held, (CLIENTS - own) * SIZE, "the rest shares");
+    for (size_t i = 0; i < CLIENTS; i++)
+        quota_give(of[i], SIZE);
+    ok(memory_heads_of(&h, CLIENTS + 1) != &h.heads, "whoever comes when they have gone has his own again");
+    mem_fail_nth(1);
+    memory_leave(&h);
+    memory_enter(NULL, &h, &address);
+    ok(memory_heads_of(&h, 8) == &h.heads, "without memory for it nobody has");
+    mem_fail_nth(0);
+    memory_leave(&h);
+    is_u64(address.held, 0, "nothing is left");
+    address.most = table - 1;
+    memory_enter(NULL, &h, &address);
+    ok(memory_heads_of(&h, 8) == &h.heads && address.held == 0, "nor without room for it");
+    memory_leave(&h);
+}
+
 static const struct front_kit_story h1_stories[] = {
     {"memory is short", test_h1_short},
     {"the limit comes down", test_h1_limit_comes_down},
     {"disowned", test_h1_disowned},
+    {"refused head", test_h1_refused_head},
 };
 
 static const struct h2_kit_story h2_stories[] = {
-    {"memory is short", test_h2_short},  {"with the last field", test_h2_last_field},
-    {"a cookie", test_h2_cookie},        {"fields", test_fields},
-    {"long targets", test_long_targets}, {"long trailers", test_long_trailers},
+    {"a body is taken", test_h2_body_taken},
+    {"memory is short", test_h2_short},
+    {"with the last field", test_h2_last_field},
+    {"a cookie", test_h2_cookie},
+    {"fields", test_fields},
+    {"long targets", test_long_targets},
+    {"long trailers", test_long_trailers},
     {"refused head", test_refused_head},
 };
 
 int main(void)
 {
+    test_heads_of_clients();
     front_kit_run(h1_stories, ROWS(h1_stories));
     h2_kit_run(h2_stories, ROWS(h2_stories), NULL);
     return tap_end();

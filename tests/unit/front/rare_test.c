@@ -552,6 +552,53 @@ static void test_refused_head(struct front_kit *w)
     ok(front_kit_empty(w), "over");
 }
 
+static void long_body(struct buf *out, unsigned status, const char *message, void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 1000; i++)
+        buf_printf(out, "%u: %s\n", status, message);
+}
+
+/* Half of one would say less than none. */
+static void test_long_refusal(struct front_kit *w)
+{
+    struct front_client c;
+
+    w->opts.refusal_body = long_body;
+    front_kit_start(w);
+    client_open(w, &c);
+    client_send(&c, "GET / HTTP/1.1\r\n\r\n");
+    is_int(client_ended(&c), CLIENT_EOF, "a refusal");
+    ok(client_has(&c, "HTTP/1.1 400 ") && client_has(&c, "Content-Length: 0\r\n") && client_ends_in(&c, "\r\n\r\n"),
+       "whose text is too long has none");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(w), "over");
+}
+
+/* What is short in a drain is not so before. */
+static void test_no_haste(struct front_kit *w)
+{
+    enum { LONGER_THAN_IN_A_DRAIN_US = 1200 * 1000 };
+    struct front_client idle, half;
+    uint64_t end;
+
+    front_kit_start(w);
+    client_open(w, &idle);
+    client_open(w, &half);
+    client_ask(&idle, "/sync");
+    client_ask(&half, "/sync");
+    ok(client_ends_in(&idle, "sync") && client_ends_in(&half, "sync"), "two that have asked");
+    client_send(&half, "GET /sync HT");
+    for (end = clock_us() + LONGER_THAN_IN_A_DRAIN_US; clock_us() < end;)
+        loop_run_once(w->loop, 20);
+    is_u64(front_connections(w->front), 2, "may rest, or take some time for a head");
+    client_send(&half, "TP/1.1\r\nHost: h\r\n\r\n");
+    ok(client_ends_in(&half, "sync"), "which is answered then");
+    client_close(&idle, STREAM_CLOSE_NOW);
+    client_close(&half, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(w), "over");
+}
+
 static bool not_taken(void *arg)
 {
     return front_kit_metric(arg, "mvproxy_front_answers_not_taken_total", NULL) > 0;
@@ -610,6 +657,8 @@ static const struct front_kit_story h1_stories[] = {
     {"two heads", test_two_heads},
     {"refused HEAD", test_refused_head},
     {"long head", test_long_head},
+    {"long refusal", test_long_refusal},
+    {"no haste", test_no_haste},
     {"a head is forgotten", test_head_forgotten},
     {"a large head of an answer", test_large_head},
     {"the limit of memory is told", test_memory_limit_is_told},
