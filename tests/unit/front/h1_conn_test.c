@@ -464,6 +464,33 @@ static void test_wanted_again(struct front_kit *k)
     ok(front_kit_empty(k), "over");
 }
 
+/* Nothing of one request is left for the next: that its body was not wanted, how its answer was framed. */
+static void test_each_anew(struct front_kit *k)
+{
+    struct front_client c;
+
+    front_kit_start(k);
+    client_open(k, &c);
+    client_send(&c, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n");
+    ok(front_kit_handled(k, 1), "an upload");
+    exchange_pause_body(k->x);
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    respond_more(k, "no");
+    respond_end(k);
+    client_send(&c, "hello");
+    ok(client_ends_in(&c, "2\r\nno\r\n0\r\n\r\n"), "that is not wanted, and an answer in chunks");
+    (void)client_take(&c);
+    client_send(&c, "POST /y HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc");
+    ok(front_kit_sink_has(k, "body(abc) end"), "the next one is");
+    respond_whole(k, 200, "yes");
+    ok(client_ends_in(&c, "\r\n\r\nyes"), "and answered in one piece");
+    (void)client_take(&c);
+    client_send(&c, "POST /z HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n");
+    ok(client_has(&c, "HTTP/1.1 400 "), "a bad one is told so, however many have been answered");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(k), "over");
+}
+
 /* ---- whom the front believes ---- */
 
 static void ask_twice(struct front_kit *k, struct front_client *c)
@@ -515,6 +542,7 @@ static const struct front_kit_story stories[] = {
     {"early answer, rest in chunks", test_early_long_chunked},
     {"the rest is there", test_rest_is_there},
     {"wanted again", test_wanted_again},
+    {"each anew", test_each_anew},
     {"other CAs", test_other_cas},
 };
 

@@ -622,6 +622,23 @@ static void test_h2_refusal_not_taken(struct front_h2_kit *k)
     is_int(k->end, CLIENT_OPEN, "the connection goes on");
 }
 
+/* It has asked: what holds for one that has not is over. */
+static void test_h2_idle_after_one(struct front_h2_kit *k)
+{
+    struct req *r;
+
+    k->front.opts.header_timeout_ms = 20;
+    front_update(k->front.front, &k->front.opts);
+    clock_fake(clock_us(), clock_wall_us());
+    h2_kit_connect(k, false, false);
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r), "one request");
+    for (int i = 0; i < 3; i++)
+        h2_kit_later(k, 15);
+    is_int(k->end, CLIENT_OPEN, "and its client may be idle");
+    clock_real();
+}
+
 /* A client that does not say that it has heard so is given a second. */
 static void test_sent_away_unheard(struct front_h2_kit *k)
 {
@@ -666,6 +683,7 @@ static const struct front_kit_story h1_stories[] = {
 
 static const struct h2_kit_story h2_stories[] = {
     {"sent away, unheard", test_sent_away_unheard},
+    {"idle after one", test_h2_idle_after_one},
     {"bad trailers", test_h2_bad_trailers},
     {"trailers of HEAD", test_h2_trailers_of_head},
     {"fields", test_h2_fields},

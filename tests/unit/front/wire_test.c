@@ -500,6 +500,23 @@ static void test_h2_parted(struct front_h2_kit *k)
     is_int(h2_kit_ended(k) ? (int)k->end : CLIENT_OPEN, CLIENT_BROKEN, "and its client sees that some is lost");
 }
 
+/* Who breaks the rules is told, and not waited for. */
+static void test_h2_rule_broken(struct front_h2_kit *k)
+{
+    static const unsigned char frame[] = {0, 0, 1, 0, 0, 0, 0, 0, 0, 'x'}; /* DATA of no stream */
+
+    connect_kit(k, false);
+    h2_kit_get(k, "/x");
+    ok(h2_kit_held(k, 1), "a request");
+    h2_kit_settle(k);
+    unacknowledged_says = 1000;
+    h2_kit_raw(k, frame, sizeof(frame));
+    ok(front_kit_empty(&k->front), "and a frame that must not be: that ends the connection");
+    be_true();
+    is_double(front_kit_closed(&k->front, "bad_request"), 1, "counted");
+    is_int(k->held[0].gone, 1, "the proxy is told");
+}
+
 /* A client that sends more than was allowed on one stream. */
 static void test_h2_beyond_window(struct front_h2_kit *k)
 {
@@ -677,6 +694,7 @@ static const struct h2_kit_story h2_stories[] = {
     {"no last word", test_h2_no_last_word},
     {"no ping", test_h2_no_ping},
     {"parted", test_h2_parted},
+    {"a rule broken", test_h2_rule_broken},
     {"beyond the window", test_h2_beyond_window},
     {"wanted twice", test_h2_wanted_twice},
     {"untaken in turn", test_h2_untaken_in_turn},
