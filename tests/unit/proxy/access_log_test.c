@@ -98,7 +98,7 @@ static void test_select(void)
 static void test_sample(void)
 {
     struct access_log l = {.all = true, .sample = 10}, other = {.all = true, .sample = 10, .errors = true};
-    unsigned drawn = 0, differ = 0, errors = 0, unnamed = 0;
+    unsigned drawn = 0, half = 0, differ = 0, errors = 0, unnamed = 0;
 
     for (unsigned i = 0; i < 10000; i++) {
         char id[16];
@@ -109,6 +109,7 @@ static void test_sample(void)
         e.audit_id = slice_str(id);
         here = access_log_selects(&l, &e, false, 5);
         drawn += here;
+        half += access_log_selects(&(struct access_log){.all = true, .sample = 2}, &e, false, 5);
         differ += here != access_log_selects(&other, &e, false, 5);
         e.status = 500;
         errors += access_log_selects(&l, &e, false, 5);
@@ -116,6 +117,7 @@ static void test_sample(void)
         unnamed += access_log_selects(&l, &e, false, 5);
     }
     ok(drawn > 800 && drawn < 1200, "one in ten of all: %u of 10000", drawn);
+    ok(half > 4500 && half < 5500, "one in two: %u of 10000", half);
     is_u64(differ, 0, "the same on both proxies");
     is_u64(errors, 10000, "every error");
     ok(unnamed > 800 && unnamed < 1200, "by chance without an Audit-ID: %u of 10000", unnamed);

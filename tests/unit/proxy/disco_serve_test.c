@@ -366,6 +366,7 @@ static void peers_unread(void)
     ok(has(conn(&w.local, 0), "GET /apis "), "whoever wants the local server alone gets it");
     say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlocal");
     ok(has(c, "\r\n\r\nlocal"), "as ever");
+    is_double(proxy_kit_metric(&w, "aggregator_discovery_nopeer_requests_total", NULL), 1, "counted");
     w.cluster->unread_peers = false;
     buf_reset(&c->got);
     say(c, ASK("GET", V2, ""));

@@ -684,6 +684,7 @@ static void denied_schema(bool peer_has_it)
     ok(has(conn(&w.local, 0), SCHEMA), "a schema that is believed to be here");
     say(conn(&w.local, 0), EMPTY_404);
     ok(until(&w, proxy_kit_waiting(&w)), "denied: looks again");
+    is_double(proxy_kit_metric(&w, "mvproxy_retries_total", "local-not-found"), 1, "counted");
     buf_reset(&conn(&w.local, 0)->got);
     proxy_kit_refreshed(&w);
     if (peer_has_it) {
@@ -719,9 +720,12 @@ static void denied_by_the_older_one(void)
     w.peers[0].refuse = true;
     hang_up(conn(&w.peers[0], 0), STREAM_CLOSE_NOW);
     ok(has(conn(&w.local, 0), JOBS), "it fails: the local one is asked");
+    is_double(proxy_kit_metric(&w, "mvproxy_retries_total", "older"), 1, "counted");
+    is_double(proxy_kit_metric(&w, "mvproxy_retries_total", "last-resort"), 0, "as that");
     say(conn(&w.local, 0), NOT_FOUND);
     ok(has(c, "HTTP/1.1 503 ") && got(c, "Retry-After: "), "which denies what it lists: 503");
     ok(w.cluster->misses > 0, "it is looked at again");
+    is_double(proxy_kit_metric(&w, "mvproxy_retries_total", "local-not-found"), 1, "counted as well");
     proxy_kit_close(&w);
 }
 

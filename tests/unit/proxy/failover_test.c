@@ -400,6 +400,25 @@ static void counted(void)
     proxy_kit_close(&w);
 }
 
+static void counted_without_address(void)
+{
+    struct origin *kept;
+    struct proxy_kit w;
+    struct played_end *c;
+
+    proxy_kit_open(&w, 1);
+    kept = w.peers[0].origin;
+    w.peers[0].origin = NULL;
+    proxy_kit_know(&w);
+    c = client(&w);
+    ask(c, "GET", "");
+    ok(has(c, "HTTP/1.1 503 "), "the only peer has no address");
+    is_double(proxy_kit_metric(&w, "apiserver_peer_proxy_errors_total", "endpoint_resolution"), 1, "counted");
+    is_double(proxy_kit_metric(&w, "apiserver_peer_proxy_errors_total", "proxy_transport"), 0, "as that");
+    w.peers[0].origin = kept;
+    proxy_kit_close(&w);
+}
+
 /* An mvproxy says that its server is not ready, and there is nobody else: that is the answer, word by word. */
 static void unready_alone(void)
 {
@@ -420,6 +439,7 @@ static void unready_alone(void)
 int main(void)
 {
     counted();
+    counted_without_address();
     unready_alone();
     down(1, "GET", "");
     down(1, "POST", "Content-Length: 0\r\n");

@@ -18,6 +18,7 @@
 #define POST "POST " PODS " HTTP/1.1\r\nHost: k\r\nContent-Length: 3\r\n\r\nabc"
 #define GET "GET " PODS " HTTP/1.1\r\nHost: k\r\n\r\n"
 #define METRIC "mvproxy_local_failover_requests_total"
+#define RETRIES "mvproxy_retries_total"
 
 static void start(struct proxy_kit *w, size_t n_peers, enum readiness_state state)
 {
@@ -101,6 +102,8 @@ static void everybody_starts(void)
     ok(has(conn(&w.local, 0), "abc"), "then the local server");
     say(conn(&w.local, 0), CREATED);
     ok(has(c, "HTTP/1.1 201 ") && !got(c, "Served-By"), "which answers");
+    is_double(proxy_kit_metric(&w, RETRIES, "peer-not-ready"), 1, "counted: to the second peer");
+    is_double(proxy_kit_metric(&w, RETRIES, "last-resort"), 1, "and to the local server");
     proxy_kit_close(&w);
 }
 
@@ -121,6 +124,7 @@ static void last_resort(void)
     ok(!got(again, "X-Mvproxy-If-Ready"), "now ready or not");
     say(again, CREATED);
     ok(has(c, "HTTP/1.1 201 "), "it answers");
+    is_double(proxy_kit_metric(&w, RETRIES, "last-resort"), 2, "counted: the local server, and that peer again");
     proxy_kit_close(&w);
 }
 
@@ -202,6 +206,7 @@ static void stopping(const char *answer, const char *request, const char *body)
     is_int(w.cluster->local_state, READINESS_READY, "and not that it is away");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "HTTP/1.1 200 ") && got(c, "X-Mvproxy-Served-By: apiserver-b"), "answered by the peer");
+    is_double(proxy_kit_metric(&w, RETRIES, "local-not-ready"), 1, "counted");
     proxy_kit_close(&w);
 }
 

@@ -22,11 +22,13 @@ static const struct {
     {"/hook?token%3DSECRET", "/hook?..."},
     {"/hook?SECRET&limit=1&&x=1", "/hook?...&limit=1&&x=..."},
     {"/hook?a-name-that-is-longer-than-32-bytes=1", "/hook?..."},
+    {"/hook?a-name-that-has-32-bytes-exactly=1", "/hook?a-name-that-has-32-bytes-exactly=..."},
     {"/pods?watch=0;token=SECRET", "/pods?watch=0..."},
     {"/pods?limit=1?token=SECRET", "/pods?limit=1..."},
     {"/pods?watch;token=SECRET", "/pods?..."},
     {"/pods;token=SECRET/x;y/z?watch=1", "/pods;.../x;.../z?watch=1"},
     {"/pods%3Ftoken=SECRET/x%3by/a%23b?watch=1", "/pods;.../x;.../a;...?watch=1"},
+    {"/pods/x%3b", "/pods/x;..."},
     {"/pods?watch=1%3btoken=SECRET", "/pods?watch=1..."},
     {"/pods?watch=1%3Ftoken=SECRET", "/pods?watch=1..."},
     {"/pods?watch=1%23SECRET&limit=2", "/pods?watch=1...&limit=2"},
@@ -68,6 +70,7 @@ int main(void)
         is_slice(buf_slice(&out), rows[i].want, "%s", rows[i].target);
         buf_free(&out);
     }
+    is_slice(redact_path(slice_of("/x%3b", 4)), "/x%3", "what is behind the end does not count");
     buf_init(&out, 8);
     redact_target(SLICE_LIT("/a/very/long/path?with=query"), &pods, &out);
     is_slice(buf_slice(&out), "/a/very/", "no longer than the buffer may be");

@@ -15,10 +15,13 @@ static uint64_t sum(const struct traffic_count *c)
 
 int main(void)
 {
-    static struct traffic t;
+    static struct traffic t, young;
     struct traffic_count c[TRAFFIC_BUCKETS];
     const uint64_t start = 7 * TRAFFIC_BUCKET_MS; /* since boot: less than there are buckets */
 
+    traffic_add(&young, 0, ROUTE_ROW_PEER, 200);
+    ok(traffic_of(&young, TRAFFIC_BUCKET_MS, ROUTE_ROW_PEER, c) && c[58].requests == 1 && sum(c) == 1,
+       "from the very start");
     ok(!traffic_of(&t, start, ROUTE_ROW_PEER, c) && sum(c) == 0, "nothing yet");
     traffic_add(&t, start, ROUTE_ROW_PEER, 200);
     traffic_add(&t, start + TRAFFIC_BUCKET_MS - 1, ROUTE_ROW_PEER, 503);
