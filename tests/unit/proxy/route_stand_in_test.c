@@ -104,6 +104,25 @@ static void decide(const struct served *s, const char *target, bool rerouted, ui
     arena_free(a);
 }
 
+/* The local server is ready. */
+static void decide_here(const struct served *s, bool newest, uint64_t dice, struct route *r)
+{
+    struct arena *a = arena_new(1 << 16);
+    struct reqinfo info;
+    struct route_query q = {.info = &info,
+                            .newest = newest,
+                            .failover = true,
+                            .local_state = READINESS_READY,
+                            .served = s,
+                            .healthy = route_kit_is_healthy,
+                            .dice = dice};
+
+    if (a == NULL || reqinfo_parse(a, SLICE_LIT("GET"), SLICE_LIT(LISTED), &info) != REQINFO_OK)
+        tap_bail("test request");
+    route_decide(&q, r);
+    arena_free(a);
+}
+
 /* The local server is ready, and lacks it; those of the latest release mean more by it than others. */
 static void newest(struct disco *with, struct disco *without)
 {
@@ -117,24 +136,14 @@ static void newest(struct disco *with, struct disco *without)
         {"L LO GO", "0", 34, "who has lapsed as well"},
         {"LO GO", "0", 33, "the latest that is there"},
     };
-    struct arena *a = arena_new(1 << 16);
-    struct reqinfo info;
 
-    if (a == NULL || reqinfo_parse(a, SLICE_LIT("GET"), SLICE_LIT(LISTED), &info) != REQINFO_OK)
-        tap_bail("test request");
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct served *s = make_served(rows[i].peers, false, false, with, without);
-        struct route_query q = {.info = &info,
-                                .newest = true,
-                                .failover = true,
-                                .local_state = READINESS_READY,
-                                .served = s,
-                                .healthy = route_kit_is_healthy};
 
-        for (q.dice = 1; q.dice < 6; q.dice++) {
+        for (uint64_t dice = 1; dice < 6; dice++) {
             struct route r;
 
-            route_decide(&q, &r);
+            decide_here(s, true, dice, &r);
             is_str(route_row_name(r.row), route_row_name(ROUTE_ROW_PEER), "%s: %s", rows[i].peers, rows[i].what);
             ok(r.n_candidates == served_n_peers(s) && r.candidates[0] == (uint16_t)(rows[i].asked[0] - '0'),
                "all of them, in that order");
@@ -142,7 +151,6 @@ static void newest(struct disco *with, struct disco *without)
         }
         served_unref(s);
     }
-    arena_free(a);
 }
 
 /* How many of the candidates have the letter of these peers, which stand there without spaces. */
@@ -172,6 +180,65 @@ static void too_many(struct disco *with)
     is_u64(count(&r, peers[1], 'L'), ROUTE_MAX_CANDIDATES, "nor anybody for him");
     served_unref(s[0]);
     served_unref(s[1]);
+}
+
+/* The local server lacks it: no more than can be, with older ones behind those of the latest release, and each once. */
+static void too_many_of_latest(struct disco *with, struct disco *without)
+{
+    static const char *const peers[] = {"LLLLLLLLLLLLLLLLLL", "L L L L L L L L L L L L L L L L LO LO",
+                                        "L L L L L L L L L L L L L L L LO LO LO"};
+
+    for (size_t i = 0; i < ROWS(peers); i++) {
+        struct served *s = make_served(peers[i], false, false, with, without);
+        uint32_t seen = 0;
+        struct route r;
+
+        decide_here(s, true, 3, &r);
+        is_u64(r.n_candidates, ROUTE_MAX_CANDIDATES, "%s: as many as can be", peers[i]);
+        for (size_t k = 0; k < ROUTE_MAX_CANDIDATES; k++)
+            seen |= 1U << r.candidates[k];
+        is_int(__builtin_popcount(seen), ROUTE_MAX_CANDIDATES, "%s: each is somebody else", peers[i]);
+        ok(seen < 1U << served_n_peers(s), "%s: who is there", peers[i]);
+        served_unref(s);
+    }
+}
+
+/* Of those who are as good as each other each comes first now and then: of outliers and of drained peers, too. */
+static void spread(struct disco *with, struct disco *without)
+{
+    static const struct {
+        const char *peers;
+        bool local_has, away, newest;
+        size_t at; /* which two candidates */
+        const char *what;
+    } rows[] = {
+        {"L L", false, false, false, 0, "peers that are well"},
+        {"L l l", false, false, false, 1, "outliers"},
+        {"L LD LD", false, false, false, 1, "drained ones"},
+        {"LO L LO", false, false, true, 1, "older ones"},
+        {"L L", true, true, false, 0, "stand-ins"},
+        {"L L", false, true, false, 0, "who is asked for what nobody has"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        bool nobody = !rows[i].local_has && rows[i].away;
+        struct served *s = make_served(rows[i].peers, rows[i].local_has, false, nobody ? without : with, without);
+        unsigned first = 0;
+
+        for (uint64_t dice = 1; dice <= 64; dice++) {
+            struct route r;
+
+            if (rows[i].away)
+                decide(s, LISTED, false, dice * 0x9e3779b97f4a7c15, &r);
+            else
+                decide_here(s, rows[i].newest, dice * 0x9e3779b97f4a7c15, &r);
+            if (r.n_candidates < rows[i].at + 2)
+                tap_bail("%s: %zu candidates", rows[i].what, r.n_candidates);
+            first += r.candidates[rows[i].at] < r.candidates[rows[i].at + 1];
+        }
+        ok(first > 8 && first < 56, "%s take turns (%u of 64)", rows[i].what, first);
+        served_unref(s);
+    }
 }
 
 /* A document of OpenAPI, as any other request: spread, and from outliers last. */
@@ -298,6 +365,9 @@ static void nobodys(struct disco *without)
         is_str(route_row_name(r.row), route_row_name(rows[i].row), "nobody's: %s", rows[i].what);
         is_u64(r.n_candidates, rows[i].n, "candidates");
         ok(r.unserved == (rows[i].n > 0) && r.untold == rows[i].untold, "whose denial counts");
+        q.local_unread = true;
+        route_decide(&q, &r);
+        ok(!r.unserved && r.n_candidates == 0, "nobody's if the local server denied it and cannot be read");
         arena_free(a);
         served_unref(with);
         served_unref(s);
@@ -351,6 +421,8 @@ int main(void)
         served_unref(s);
     }
     too_many(with);
+    too_many_of_latest(with, without);
+    spread(with, without);
     documents(with);
     aggregated(with, without);
     nobodys(without);

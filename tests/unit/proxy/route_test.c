@@ -335,6 +335,7 @@ static const struct query failed_over[] = {
     {"GET", "/apis/apps/v1",                                 "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/openapi/v3",                                   "dHHHHHHHHHHHHHHH", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/openapi/v2",                                   "dFnnFFnFFnFFFFFn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
+    {"GET", "/openapi/v3/",                                  "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
     {"GET", "/openapi/v3/apis/apps/v1",                      "dFnnFFnFFnnFFFFn", "dnnnnnnnnnnnnnnn", "dnnnnnnnnnnnnnnn"},
 };
 /* clang-format on */
@@ -399,8 +400,10 @@ static void check_cell(const struct query *q, struct served *s, const struct loc
     const struct verdict *v = verdict_of(c.letter);
     struct route r = decide(q, s, c.rerouted, c.refreshed, 1, local);
     const char *reason = v->row == ROUTE_ROW_LOCAL_FAILOVER ? local->reason : NULL;
+    bool reads = r.local_miss && v->row == ROUTE_ROW_LOCAL_FAILOVER; /* who is away */
 
-    ok(r.action == v->action && r.row == v->row && same_text(r.message, v->message) && same_text(r.reason, reason),
+    ok(!reads && r.action == v->action && r.row == v->row && same_text(r.message, v->message) &&
+           same_text(r.reason, reason),
        "%s %s in \"%s\"%s%s: %s%s%s", q->method, q->target, snapshots[c.snapshot].name, c.rerouted ? ", rerouted" : "",
        c.refreshed ? ", refreshed" : "", route_row_name(v->row), local->reason != NULL ? ", local server " : "",
        local->reason != NULL ? local->reason : "");
@@ -532,7 +535,10 @@ static void test_facts(void)
 {
     struct served *s = snapshot_of('1');
     static const struct query nobody = {"GET", "/apis/nobody.io/v1/things", "", "", ""},
-                              local = {"GET", "/api/v1/pods", "", "", ""};
+                              local = {"GET", "/api/v1/pods", "", "", ""},
+                              subresources[] = {{"GET", "/api/v1/namespaces/d/pods/x/exec", "", "", ""},
+                                                {"DELETE", "/api/v1/namespaces/d/pods/x/exec", "", "", ""},
+                                                {"GET", "/api/v1/namespaces/d/pods/x/nothing", "", "", ""}};
     struct route r = decide(&nobody, s, false, false, 1, &ready);
 
     ok(!r.known_resource && r.local_miss, "a resource that nobody has is not known, and a local miss");
@@ -540,7 +546,14 @@ static void test_facts(void)
     ok(r.known_resource && r.local_miss, "a peer's resource is known, and a local miss");
     r = decide(&local, s, false, false, 1, &ready);
     ok(r.known_resource && !r.local_miss, "a local resource is known and no miss");
+    for (size_t i = 0; i < ROWS(subresources); i++) {
+        r = decide(&subresources[i], s, false, false, 1, &ready);
+        ok(r.known_subresource == (i < 2), "%s %s: known or not", subresources[i].method, subresources[i].target);
+    }
     served_unref(s);
+    is_str(route_row_name(ROUTE_ROW_DISABLED), "disabled", "the first row");
+    is_str(route_row_name((enum route_row)0), "none", "before it there is none");
+    is_str(route_row_name((enum route_row)ROUTE_ROWS), "none", "nor behind the last");
     is_str(route_row_name(ROUTE_ROW_PEER), "peer", "rows have names");
     is_str(route_row_name((enum route_row)99), "none", "what is no row has none");
 }
@@ -568,7 +581,9 @@ static const struct version {
     uint64_t release;
     enum served_life life;
 } v33 = {"33", 33, SERVED_LIVE}, v34 = {"34", 34, SERVED_LIVE}, v34_lapsed = {"34", 34, SERVED_LAPSED},
-  v35 = {"35", 35, SERVED_LIVE}, twin = {"33", 34, SERVED_LIVE}, unknown = {NULL, 0, SERVED_LIVE};
+  v34_drained = {"34", 34, SERVED_LIVE}, v35 = {"35", 35, SERVED_LIVE}, twin = {"33", 34, SERVED_LIVE},
+  v32 = {"32", 32, SERVED_LIVE}, other33 = {"33b", 33, SERVED_LIVE}, unknown = {NULL, 0, SERVED_LIVE},
+  unversioned = {"33", 0, SERVED_LIVE}, no_index33 = {NULL, 33, SERVED_LIVE}, no_index34 = {NULL, 34, SERVED_LIVE};
 
 #define ID(x) "apiserver-" x x x x x x x x x x x x x /* as long as real ones, which a snapshot has behind the peers */
 /* The local server and two peers, which all have what the old one has. */
@@ -596,6 +611,7 @@ static struct served *versions(const struct version *local, const struct version
     for (size_t i = 0; i < 2; i++)
         peers[i] = (struct served_peer){.id = i == 0 ? ID("bbbb") : ID("cccc"),
                                         .life = of[i + 1]->life,
+                                        .drained = of[i + 1] == &v34_drained,
                                         .discovery_known = true,
                                         .disco = old,
                                         .origin = &origins[i],
@@ -631,6 +647,14 @@ static void test_newest(void)
         {&v33, &twin, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "a newer one with the same schema"},
         {&v33, &unknown, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "one that has no index"},
         {&unknown, &v33, &v34, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, true, false, "nothing is known of the local one"},
+        {&v33, &v34, &v34_lapsed, APPS, ROUTE_ROW_NEWEST, 1, 0, true, true, "nor is he beside one that is there"},
+        {&v33, &v34, &v34_drained, APPS, ROUTE_ROW_NEWEST, 1, 0, true, true, "who is drained is not, either"},
+        {&v33, &v33, &v34_drained, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, true, true, "nor alone"},
+        {&v33, &twin, &v32, APPS, ROUTE_ROW_NEWEST, 1, 0, true, true, "the newest, with the schema of the local one"},
+        {&v33, &other33, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, true, false, "of one release"},
+        {&v33, &no_index34, &v33, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "a newer one without index"},
+        {&no_index33, &v34, &v34, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "the local one has none"},
+        {&unversioned, &v34, &v34, APPS, ROUTE_ROW_SERVED_LOCALLY, 0, 0, true, false, "of what release it is, either"},
         {&v33, &v34, &v33, "/api/v1/pods", ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "what is the same everywhere"},
         {&v33, &v34, &v33, "/apis/example.com/v1/widgets", ROUTE_ROW_SERVED_LOCALLY, 0, 0, false, false, "a CRD's"},
         {&v33, &v34, &v33, "/apis/apps/v1", ROUTE_ROW_NON_RESOURCE, 0, 0, true, false, "discovery"},
