@@ -196,7 +196,7 @@ static void shuffle_candidates(const struct route_query *q, const struct survey 
 }
 
 /*
- * Of the live servers that serve it, if they do not all mean the same by it and that matters; 0: never mind. Equal
+ * Of the live peers that serve it, if servers do not all mean the same by it and that matters; 0: never mind. Equal
  * schemas are as good as each other, whatever the release.
  */
 static uint64_t newest_release(const struct route_query *q, const struct subject *what)
@@ -204,10 +204,8 @@ static uint64_t newest_release(const struct route_query *q, const struct subject
     struct gvr gvr = reqinfo_gvr(q->info);
     uint64_t newest = 0;
 
-    if (!q->newest || q->local_failed || what->schemas || !served_skewed(q->served, what->group, what->version))
+    if (!q->newest || q->local_failed || !served_skewed(q->served, what->group, what->version))
         return 0;
-    if (ask_local(q) == DISCO_SERVED)
-        newest = served_local_release(q->served);
     for (size_t i = 0; i < served_n_peers(q->served); i++) {
         const struct served_peer *p = served_peer_at(q->served, i);
 
@@ -260,7 +258,7 @@ static bool asks_peers(const struct route_query *q, bool untold, struct route *o
 {
     struct survey s;
 
-    if (!q->failover || q->rerouted || q->local_unread || (!untold && !is_away(q)) ||
+    if (!q->failover || q->local_unread || (!untold && !is_away(q)) ||
         (q->local_state != READINESS_UNREACHABLE && !served_local_read(q->served)))
         return false;
     s = survey_peers(q, &(struct subject){.everybody = true}, (struct conditions){.live = true}, out);
@@ -587,7 +585,7 @@ static bool goes_to_newest(const struct route_query *q, enum disco_answer local,
     struct survey s;
 
     out->older = !q->rerouted && local == DISCO_SERVED && is_of_older(q);
-    if (newest == 0 || newest <= served_local_release(q->served) || served_local_release(q->served) == 0)
+    if (newest <= served_local_release(q->served) || served_local_release(q->served) == 0)
         return false;
     out->older = true;
     s = survey_peers(q, &what, (struct conditions){.live = true, .release = newest, .active = true}, out);

@@ -30,7 +30,7 @@ bool traffic_of(const struct traffic *t, uint64_t now_ms, enum route_row row, st
         uint64_t back = TRAFFIC_BUCKETS - 1 - i; /* from now */
 
         out[i] = (struct traffic_count){0, 0};
-        if (back > number || number - back > t->newest || t->newest - (number - back) >= TRAFFIC_BUCKETS)
+        if (back > number || number - back > t->newest)
             continue;
         out[i] = t->at[(number - back) % TRAFFIC_BUCKETS][row];
         any = any || out[i].requests > 0;
