@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/limits.h"
 
 #include "unit/proxy/kit.h"
@@ -45,6 +46,11 @@ static const struct {
      "\"WATCH\" is a verb, not a method: did you mean GET with ?watch=true?"},
     {{"create", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL},
      "\"create\" is a verb, not a method: did you mean POST?"},
+    {{"List", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL}, "\"List\" is a verb, not a method: did you mean GET?"},
+    {{"update", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL},
+     "\"update\" is a verb, not a method: did you mean PUT?"},
+    {{"deletecollection", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL},
+     "\"deletecollection\" is a verb, not a method: did you mean DELETE?"},
     {{"GTE", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL}, "\"GTE\" is no method: did you mean GET?"},
     {{"EXPLAIN", "/x", NULL, false, NULL, NULL, NULL, NULL, NULL},
      "\"EXPLAIN\" is no method: mvproxy refuses it with 501"},
@@ -177,6 +183,7 @@ static void unanswered(void)
     ok(strstr(buf_slice(&out).p, "\"state\":\"live, does not answer\",\"answers\":false,\"lastError\":\"reset\","
                                  "\"lastErrorAgeSeconds\":2.5") != NULL,
        "how the peer is: %s", buf_slice(&out).p);
+    ok(strstr(buf_slice(&out).p, ",\"failing\":false,") != NULL, "and whether requests fail there");
     ok(strstr(buf_slice(&out).p, "\"action\":\"peer\"") != NULL &&
            strstr(buf_slice(&out).p, "\"answered\":false") != NULL,
        "and that nobody else is there");
@@ -217,6 +224,78 @@ static void unread(void)
            strstr(buf_slice(&out).p, "\"candidates\":[{\"server\":\"cp-b\"") != NULL,
        "whoever may have it: %s", buf_slice(&out).p);
     buf_free(&out);
+    proxy_kit_close(&w);
+}
+
+/* With a kit that is ready to be started. */
+static void explains(struct proxy_kit *w, const struct explain_query *q, const char *wanted, const char *name)
+{
+    struct err err;
+    struct buf out;
+
+    proxy_kit_start(w);
+    buf_init(&out, 1 << 16);
+    ok(explain_request(w->proxy, q, &out, &err) && buf_append_char(&out, '\0'), "%s: asked", name);
+    ok(strstr(buf_slice(&out).p, wanted) != NULL, "%s: %s: %s", name, wanted, buf_slice(&out).p);
+    buf_free(&out);
+    proxy_kit_close(w);
+}
+
+/* Of the two peers one answers, or the last one is refused by the mvproxy before it. */
+static bool one_answers(void *arg, const char *id, struct explain_server *out)
+{
+    *out = (struct explain_server){.state = "live", .answers = strcmp(id, "apiserver-c") == 0};
+    (void)arg;
+    return strcmp(id, "apiserver-a") != 0;
+}
+
+static bool first_refuses(void *arg, const char *id, struct explain_server *out)
+{
+    size_t *n = arg;
+
+    *out = (struct explain_server){.state = "live"};
+    if (strcmp(id, "apiserver-a") == 0)
+        return false;
+    out->refuses = (*n)++ == 0;
+    return true;
+}
+
+static void one_of_two(void)
+{
+    size_t n = 0;
+    struct explain_query q = {.method = "GET", .target = JOBS, .look = one_answers};
+    struct proxy_kit w;
+
+    proxy_kit_init(&w, 2);
+    explains(&w, &q, "\"answered\":true", "one of two answers");
+    proxy_kit_init(&w, 2);
+    explains(&w, &q, "\"row\":\"peer\"", "which counts");
+    q.look = first_refuses;
+    q.arg = &n;
+    proxy_kit_init(&w, 2);
+    explains(&w, &q, "\"row\":\"peers-failed\"", "the last one cannot be reached");
+}
+
+/* Who may have it, and cannot be asked. */
+static void without_address(void)
+{
+    struct explain_query q = {.method = "GET", .target = "/apis/example.io/v1/nothings"};
+    struct origin *kept;
+    struct proxy_kit w;
+    struct err err;
+    struct buf out;
+
+    proxy_kit_init(&w, 1);
+    w.peers_pending = true;
+    kept = w.peers[0].origin;
+    w.peers[0].origin = NULL;
+    proxy_kit_start(&w);
+    buf_init(&out, 1 << 16);
+    ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "a peer without address");
+    ok(strstr(buf_slice(&out).p, "\"address\":null,\"live\":true,\"healthy\":false,") != NULL, "is told of: %s",
+       buf_slice(&out).p);
+    buf_free(&out);
+    w.peers[0].origin = kept;
     proxy_kit_close(&w);
 }
 
@@ -304,20 +383,6 @@ static void away(void)
     }
     buf_free(&out);
     proxy_kit_close(&w);
-}
-
-/* With a kit that is ready to be started. */
-static void explains(struct proxy_kit *w, const struct explain_query *q, const char *wanted, const char *name)
-{
-    struct err err;
-    struct buf out;
-
-    proxy_kit_start(w);
-    buf_init(&out, 1 << 16);
-    ok(explain_request(w->proxy, q, &out, &err) && buf_append_char(&out, '\0'), "%s: asked", name);
-    ok(strstr(buf_slice(&out).p, wanted) != NULL, "%s: %s: %s", name, wanted, buf_slice(&out).p);
-    buf_free(&out);
-    proxy_kit_close(w);
 }
 
 /* What a user with a certificate gets while no server accepts our word for him. */
@@ -480,6 +545,10 @@ static void requests(void)
                  "\"protocol\":\"HTTP/1.1\",\"row\":\"peer\",\"server\":\"cp-b\",\"serverID\":\"apiserver-b\","
                  "\"state\":\"waiting\",\"longRunning\":false,\"bytesIn\":3,\"bytesOut\":0}"),
        "where it is, and how far");
+    ok(under_way(&w, 9, "\"user\":\"\",\"protocol\":\"HTTP/1.1\""), "of whom nobody has a name");
+    clock_fake(clock_us() + (uint64_t)7000 * 1000000, clock_wall_us());
+    ok(under_way(&w, 9, "{\"requests\":[{\"ageSeconds\":700"), "since when");
+    clock_real();
     ok(under_way(&w, 9,
                  "\"server\":\"apiserver-a\",\"serverID\":\"apiserver-a\",\"state\":\"waiting\",\"longRunning\":true"),
        "the next one");
@@ -559,6 +628,8 @@ int main(void)
     newer_is_silent();
     unanswered();
     unread();
+    one_of_two();
+    without_address();
     hanging();
     judges();
     away();
