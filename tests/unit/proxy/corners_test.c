@@ -358,6 +358,32 @@ static void strict_transport(void)
     proxy_kit_close(&w);
 }
 
+/* What was known before a reload counts no more: who may read, and what the local server has said of itself. */
+static void reloaded(void)
+{
+    struct proxy_kit w;
+    struct played_end *c;
+
+    proxy_kit_init(&w, 1);
+    w.opts.discovery_authz_ttl_ms = 600000;
+    w.cluster->fails_over = true;
+    proxy_kit_start(&w);
+    c = client(&w);
+    read_once(&w, c, APIS("1"), HSTS("a"));
+    ok(has(c, "jobs"), "who may read is remembered");
+    w.cluster->local_state = READINESS_UNREACHABLE;
+    buf_reset(&c->got);
+    say(c, APIS("1"));
+    ok(has(c, "jobs") && w.peers[0].n_conns == 0 && got(c, "Security: a\r\n"), "and what the server said of itself");
+    proxy_kit_reload(&w, &w.opts);
+    buf_reset(&c->got);
+    say(c, APIS("1"));
+    ok(has(conn(&w.peers[0], 0), "\r\n\r\n"), "until a reload");
+    say(conn(&w.peers[0], 0), NOT_MODIFIED);
+    ok(has(c, "jobs") && !got(c, "Strict-Transport"), "which a peer cannot say");
+    proxy_kit_close(&w);
+}
+
 /* ---- what is written down ---- */
 
 static char *logged;
@@ -411,6 +437,8 @@ static void access_log(bool user)
        "what became of it");
     ok(strstr(logged, " userAgent=\"me\" auditID=\"id-1\" end=\"complete\"") != NULL, "and by which name");
     free(logged);
+    ok(proxy_kit_metric(&w, "apiserver_client_certificate_expiration_seconds", NULL) > 0,
+       "how long the certificate lasts is counted");
     proxy_kit_close(&w);
 }
 
@@ -581,6 +609,7 @@ int main(void)
     long_document();
     laid_out();
     strict_transport();
+    reloaded();
     access_log(true);
     access_log(false);
     access_log_end(GET(JOBS), NULL, true, " end=\"" STATUS_PROXY_FAILED "\"");

@@ -39,6 +39,9 @@ static void local_and_peer(void)
     proxy_kit_settle(&w);
     is_double(proxy_kit_metric(&w, "apiserver_rerouted_request_total", "jobs"), 1, "and counted");
     is_double(proxy_kit_metric(&w, "apiserver_rerouted_request_total", "pods"), 0, "as the local server's is not");
+    ok(proxy_kit_metric(&w, "mvproxy_request_duration_seconds", "served-locally") > 0, "how long each took");
+    ok(proxy_kit_metric(&w, "mvproxy_request_duration_seconds", "peer") > 0, "by where it went");
+    is_double(proxy_kit_metric(&w, "apiserver_client_certificate_expiration_seconds", NULL), 0, "no certificate");
     proxy_kit_close(&w);
 }
 
@@ -482,6 +485,7 @@ static void ends_watches(void)
     is_u64(proxy_end_long_running(w.proxy, 1), 1, "one is to end");
     ok(has(watch, "0\r\n\r\n"), "the oldest, a watch: in order");
     is_u64(proxy_end_long_running(w.proxy, 9), 2, "all others");
+    is_double(proxy_kit_metric(&w, "mvproxy_request_duration_seconds", NULL), 0, "which took what their clients liked");
     ok(ended(log) && !got(log, "0\r\n\r\n"), "what is no watch breaks off");
     ok(has(waits, "HTTP/1.1 503 "), "what has no answer yet is refused");
     proxy_kit_close(&w);

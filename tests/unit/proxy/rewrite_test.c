@@ -353,6 +353,34 @@ static void test_response(void)
     arena_free(a);
 }
 
+/* Each of our fields is there if it has something to say, and no other. */
+static void test_response_fields(void)
+{
+    static const struct {
+        struct rewrite_origin from;
+        const char *name, *value;
+    } rows[] = {
+        {{.warning = "w"}, "Warning", "w"},
+        {{.served_by = "s"}, REWRITE_SERVED_BY, "s"},
+        {{.hop = "h"}, REWRITE_HOP, "h"},
+        {{.version = "v"}, USER_HOP_VERSION, "v"},
+        {{.ready = "false"}, USER_HOP_READY, "false"},
+        {{.unserved = true}, REWRITE_UNSERVED, "true"},
+    };
+    struct arena *a = arena_new(1 << 20);
+    struct http_head in, out;
+
+    head_of(a, "Content-Type: x", &in);
+    ok(rewrite_response(&in, &(struct rewrite_origin){.hop = NULL}, a, &out), "a response without any of ours");
+    is_u64(out.n_fields, 1, "is as it came");
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        ok(rewrite_response(&in, &rows[i].from, a, &out), "a response with %s", rows[i].name);
+        is_slice(value_of(&out, rows[i].name), rows[i].value, "has it");
+        is_u64(out.n_fields, 2, "alone");
+    }
+    arena_free(a);
+}
+
 int main(void)
 {
     test_stripping();
@@ -365,5 +393,6 @@ int main(void)
     test_own_names();
     test_names_of_the_back();
     test_response();
+    test_response_fields();
     return tap_end();
 }

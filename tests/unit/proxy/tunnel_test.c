@@ -47,6 +47,8 @@ static void client_ends_first(void)
     is_double(proxy_kit_metric(&w, "mvproxy_tunnels", NULL), 0, "and no longer shown");
     is_double(proxy_kit_metric(&w, "mvproxy_tunnel_client_bytes_total", NULL), 4, "bytes of the client");
     is_double(proxy_kit_metric(&w, "mvproxy_tunnel_server_bytes_total", NULL), 10, "bytes of the server");
+    is_double(proxy_kit_metric(&w, "apiserver_request_total", "101"), 0, "as kube-apiserver counts it");
+    is_double(proxy_kit_metric(&w, "apiserver_request_total", "0"), 1, "without a code");
     proxy_kit_close(&w);
 }
 
