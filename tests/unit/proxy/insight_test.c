@@ -373,6 +373,41 @@ static void test_resources(void)
     metrics_free(m);
 }
 
+/* What is counted in the first hour of the clock, and what is left of names that are too long or are none. */
+static void test_edges(void)
+{
+    struct metrics *m = metrics_new();
+    struct insight *i;
+    struct asked asked;
+    char agent[200];
+
+    clock_fake(HOUR_US / 2, 0);
+    i = insight_new(m);
+    note(i, "early", "alice");
+    is_u64(look(i), 1, "who asks in the first hour is told of");
+    is_u64(askers_since_ms(insight_askers(i)), 0, "since now");
+    clock_fake(HOUR_US * 3 / 2, 0);
+    note(i, "early", "alice");
+    is_u64(look(i), 1, "and in the second one");
+    is_u64(seen[0].asked.requests, 2, "with both requests");
+    is_u64(seen[0].asked.requests_lately, 2, "both of them lately");
+    is_u64(askers_since_ms(insight_askers(i)), HOUR_US / 1000, "since an hour ago");
+    memset(agent, 'x', sizeof(agent) - 1);
+    agent[sizeof(agent) - 1] = '\0';
+    note(i, agent, agent);
+    is_u64(look(i), 2, "somebody with a long name");
+    ok(seen[0].who.user_agent.n == 128 && seen[0].who.user.n == 128, "has the beginning of it");
+    insight_note(i, INSIGHT_OLD, &(struct gvr){{"g", 1}, {"v1", 2}, {"thi\0ngs", 7}},
+                 &(struct asker_who){SLICE_LIT("a"), SLICE_LIT("b"), SLICE_NONE});
+    askers_count(insight_askers(i), &(struct gvr){{"g", 1}, {"v1", 2}, {"thi", 3}}, &asked);
+    is_u64(asked.requests, 0, "no resource has a name with a NUL, and none is counted for it");
+    askers_count(insight_askers(i), &(struct gvr){{"g", 1}, {"v1", 2}, {"thi\0ngs", 7}}, &asked);
+    is_u64(asked.requests, 0, "nor for itself");
+    insight_free(i);
+    metrics_free(m);
+    clock_real();
+}
+
 /* Without memory for somebody it is not said that nobody asked. */
 static void test_memory(void)
 {
@@ -414,6 +449,7 @@ int main(void)
     test_moves_to_another_address();
     test_silent();
     test_resources();
+    test_edges();
     test_memory();
     test_address();
     return tap_end();
