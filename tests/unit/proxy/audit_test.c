@@ -102,7 +102,8 @@ static void told(FILE *log, const char *sort, unsigned left_out, const char *whe
 
 static void limited(void)
 {
-    char from[3][16];
+    char from[3][16], verdict[80];
+    const char *id;
     struct proxy_kit w;
     FILE *log = begin(&w);
     struct played_end *c = client(&w);
@@ -119,9 +120,13 @@ static void limited(void)
     is_double(proxy_kit_metric(&w, "mvproxy_audit_lines_left_out_total", NULL), 4, "what is left out is counted");
     say(c, APIS "\r\n");
     (void)has(conn(&w.local, 0), "\r\n\r\n");
+    id = strstr(strndupa(buf_slice(&conn(&w.local, 0)->got).p, buf_len(&conn(&w.local, 0)->got)), "Audit-Id: ");
+    ok(id != NULL, "the question who may read has a name");
+    (void)snprintf(verdict, sizeof(verdict), " verdictAuditID=\"%.36s\"", id == NULL ? "" : id + 10);
     say(conn(&w.local, 0), "HTTP/1.1 304 Not Modified\r\nETag: \"L\"\r\n\r\n");
     (void)has(c, "jobs");
     is_u64(lines(log), AUDIT_LINES + 2, "documents are counted apart");
+    is_u64(count(log, verdict), 1, "%s in the line", verdict);
     clock_fake(clock_us() + (uint64_t)(AUDIT_WINDOW_MS - 1) * 1000, clock_wall_us());
     refused(c, from[0], 1);
     is_u64(count(log, "lines left out") + lines(log), AUDIT_LINES + 2, "as long as the window lasts");

@@ -207,8 +207,25 @@ static void judge_breaks_off(void)
     proxy_kit_close(&w);
 }
 
-/* Who is an outlier is asked last. */
-static void judge_is_an_outlier(void)
+/* Who is drained is asked behind the others. */
+static void judge_is_drained(void)
+{
+    struct proxy_kit w;
+
+    proxy_kit_init(&w, 2);
+    w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_UNREACHABLE;
+    w.peers_drained = 1;
+    proxy_kit_start(&w);
+    for (unsigned i = 0; i < 8; i++) {
+        say(client(&w), APIS("t"));
+        ok(has(conn(&w.peers[1], i), "\r\n\r\n") && w.peers[0].n_conns == 0, "the other one judges, %u", i);
+    }
+    proxy_kit_close(&w);
+}
+
+/* Who is an outlier is asked last, behind who is drained. */
+static void judge_is_an_outlier(bool drained)
 {
     struct proxy_kit w;
 
@@ -216,6 +233,7 @@ static void judge_is_an_outlier(void)
     w.cluster->fails_over = true;
     w.cluster->local_state = READINESS_UNREACHABLE;
     w.peers_without_jobs = 1;
+    w.peers_drained = drained;
     proxy_kit_start(&w);
     for (unsigned i = 0; i < 20 && origin_healthy(w.peers[1].origin); i++) {
         struct played_end *c = client(&w), *s;
@@ -601,7 +619,9 @@ int main(void)
     distrusted("GET", STATUS_401("42", "Unauthorized"), false);
     distrusted("GET", STATUS_401("43", "token expired"), true);
     judge_breaks_off();
-    judge_is_an_outlier();
+    judge_is_drained();
+    judge_is_an_outlier(false);
+    judge_is_an_outlier(true);
     judge_has_trouble(false);
     judge_has_trouble(true);
     named("", false);

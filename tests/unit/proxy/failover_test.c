@@ -436,10 +436,44 @@ static void unready_alone(void)
     proxy_kit_close(&w);
 }
 
+#define INDEX(hash)                                                                                                    \
+    "{\"paths\":{\"apis/batch/v1\":{\"serverRelativeURL\":\"/openapi/v3/apis/batch/v1?hash=" hash "\"}}}"
+
+/* Who answers may drop what he does not know: the client is warned, and only then. */
+static void warned(uint64_t local, uint64_t peer, bool away, bool peer_fails, bool warning)
+{
+    struct proxy_kit w;
+    struct played_end *c, *s;
+
+    proxy_kit_init(&w, 1);
+    w.opts.newest = w.local_has_jobs = w.cluster->fails_over = true;
+    w.local_schemas = INDEX("1");
+    w.peer_schemas = INDEX("2");
+    w.local_release = local;
+    w.peer_release = peer;
+    w.peers[0].refuse = peer_fails;
+    w.cluster->local_state = away ? READINESS_UNREACHABLE : READINESS_READY;
+    proxy_kit_start(&w);
+    c = client(&w);
+    say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    s = conn(peer_fails || (peer < local && !away) ? &w.local : &w.peers[0], 0);
+    (void)has(s, "\r\n\r\n");
+    say(s, OK_ANSWER);
+    ok(has(c, "\r\n\r\n{}"), "%llu here, %llu there: answered", (unsigned long long)local, (unsigned long long)peer);
+    is_int(got(c, "Warning: 299 - \"answered by an API server that is older"), warning, "warned or not");
+    is_int(got(c, "Warning: "), warning, "nor of anything else");
+    proxy_kit_close(&w);
+}
+
 int main(void)
 {
     counted();
     counted_without_address();
+    warned(1033, 1034, false, false, false);
+    warned(1033, 1034, false, true, true);
+    warned(1034, 1033, false, false, false);
+    warned(1034, 1033, true, false, true);
+    warned(1034, 1034, true, false, false);
     unready_alone();
     down(1, "GET", "");
     down(1, "POST", "Content-Length: 0\r\n");

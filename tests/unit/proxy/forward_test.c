@@ -565,6 +565,7 @@ int main(void)
     all_fail();
     too_slow(PODS);
     too_slow(JOBS);
+    too_slow("/openapi/v3");
     not_found_everywhere();
     what_answers_tell();
     breaks_off();

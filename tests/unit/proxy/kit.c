@@ -84,6 +84,7 @@ void proxy_kit_know(struct proxy_kit *w)
         peers[i] = (struct served_peer){.id = ids[i],
                                         .host = w->peer_host,
                                         .life = i < w->peers_lapsed ? SERVED_LAPSED : SERVED_LIVE,
+                                        .drained = i < w->peers_drained,
                                         .discovery_known = !w->peers_pending,
                                         .pending = w->peers_pending,
                                         .disco = i + 1 == w->without_list    ? listless

@@ -51,6 +51,7 @@ struct proxy_kit {
     size_t peers_without_jobs; /* of the peers so many, from the first; the others serve batch/v1 jobs */
     size_t without_list;       /* this peer, from 1, serves batch/v1 jobs without the verb; 0: all have it */
     size_t peers_lapsed;       /* so many from the first; the others are live */
+    size_t peers_drained;      /* likewise */
     bool behind;               /* the Leases cannot be followed now */
     bool peers_pending;        /* they are there, and have not said what they serve */
     bool jobs_excluded;        /* what the proxy knows: batch/v1 is a custom resource or an aggregated API */

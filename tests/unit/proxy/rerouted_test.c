@@ -68,6 +68,45 @@ static void not_served(void)
     proxy_kit_close(&w);
 }
 
+/* What a peer is told of our server and of us, on what is about the server itself; a client nothing. */
+static void what_is_told(void)
+{
+    static const struct {
+        const char *request;
+        enum api_word word;
+        const char *ready; /* NULL: nothing */
+        bool version, hop;
+    } rows[] = {
+        {"GET /version" MARKED "\r\n", API_WORD_READY, "X-Mvproxy-Ready: true\r\n", true, true},
+        {"GET /version" MARKED "\r\n", API_WORD_LOADING, "X-Mvproxy-Ready: false\r\n", true, true},
+        {"GET /version" MARKED "\r\n", API_WORD_NONE, NULL, true, true},
+        {"GET " PODS MARKED "\r\n", API_WORD_READY, NULL, false, true},
+        {"GET /version HTTP/1.1\r\nHost: k\r\n\r\n", API_WORD_READY, NULL, false, false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct proxy_kit w;
+        struct played_end *c;
+
+        proxy_kit_init(&w, 1);
+        w.front_tls = rows[i].hop ? server_ctx(false) : NULL;
+        w.client_tls = rows[i].hop ? client_ctx("front-proxy-client", false) : NULL;
+        w.opts.version = "v9";
+        w.cluster->local_word = rows[i].word;
+        proxy_kit_start(&w);
+        c = client(&w);
+        say(c, rows[i].request);
+        (void)has(conn(&w.local, 0), "\r\n\r\n");
+        say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        ok(has(c, "\r\n\r\nok"), "row %zu: answered", i);
+        ok(rows[i].ready == NULL ? !got(c, "X-Mvproxy-Ready") : got(c, rows[i].ready), "row %zu: whether it is ready",
+           i);
+        is_int(got(c, "X-Mvproxy-Version: v9\r\n"), rows[i].version, "row %zu: our version", i);
+        is_int(got(c, "X-Mvproxy-Hop: "), rows[i].hop, "row %zu: that we are here", i);
+        proxy_kit_close(&w);
+    }
+}
+
 static void client_leaves(void)
 {
     struct proxy_kit w;
@@ -239,6 +278,7 @@ int main(void)
     not_served();
     client_leaves();
     nothing_to_refresh();
+    what_is_told();
     denied_here(false, 403);
     denied_here(true, 403);
     denied_here(false, 401);
