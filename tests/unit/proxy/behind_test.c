@@ -55,6 +55,9 @@ static void expect(struct proxy_kit *w, const char *forwarded, bool served, cons
     proxy_kit_settle(w);
 }
 
+#define PROXIES_5 "127.0.0.2, 127.0.0.3, 127.0.0.4, 127.0.0.5, 127.0.0.6"
+#define PROXIES_15 PROXIES_5 ", " PROXIES_5 ", " PROXIES_5
+
 static void waster_among_others(const char *const *trusted, bool others_are_served)
 {
     struct proxy_kit w;
@@ -67,6 +70,8 @@ static void waster_among_others(const char *const *trusted, bool others_are_serv
     expect(&w, "X-Forwarded-For: 192.0.2.1\r\n", false, "who wasted");
     expect(&w, "X-Forwarded-For: 192.0.2.1\r\nX-Forwarded-For: 127.0.0.3\r\n", false, "the same by another way");
     expect(&w, "X-Forwarded-For: 192.0.2.1, 192.0.2.2\r\n", others_are_served, "another");
+    expect(&w, "X-Forwarded-For: 192.0.2.1, " PROXIES_15 "\r\n", false, "he behind as many proxies as are looked at");
+    expect(&w, "X-Forwarded-For: 192.0.2.1, 127.0.0.2, " PROXIES_15 "\r\n", others_are_served, "behind one more");
     expect(&w, "X-Forwarded-For: 192.0.2.1, unknown\r\n", others_are_served, "nobody's address");
     expect(&w, "X-Forwarded-For: ,\r\n", others_are_served, "the proxy, naming nobody");
     expect(&w, "", others_are_served, "the proxy itself");

@@ -537,6 +537,50 @@ static void sent_back(const char *target, const char *route)
     proxy_kit_close(&w);
 }
 
+/* What a peer's mvproxy asks for itself says nothing that the line on our server has not said; others' requests do. */
+static void looks_of_a_peer(void)
+{
+    static const struct {
+        const char *target, *agent;
+        bool logged, audited, counted;
+    } rows[] = {
+        {"/apis", "mvproxy", false, false, true},    {"/apis", "kubectl", true, true, true},
+        {PODS, "mvproxy", true, true, false},        {"/version", "mvproxy", false, false, false},
+        {"/version", "kubectl", false, true, false},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct traffic_count counts[TRAFFIC_BUCKETS];
+        char request[300];
+        struct proxy_kit w;
+        struct played_end *c;
+        FILE *log;
+
+        (void)with_certificate(&w, 1, "front-proxy-client");
+        w.opts.access_log.all = w.cluster->fails_over = true;
+        w.cluster->local_state = READINESS_STARTING;
+        proxy_kit_start(&w);
+        log = begin_log();
+        c = client(&w);
+        (void)snprintf(request, sizeof(request),
+                       "GET %s HTTP/1.1\r\nHost: k\r\nUser-Agent: %s\r\nx-kubernetes-peer-proxied: true\r\n"
+                       "X-Mvproxy-If-Ready: true\r\n\r\n",
+                       rows[i].target, rows[i].agent);
+        say(c, request);
+        (void)has(c, "HTTP/1.1 503 ");
+        proxy_kit_settle(&w);
+        end_log(log);
+        is_int(strstr(logged, "\"Request\"") != NULL, rows[i].logged, "%s of %s: logged", rows[i].target,
+               rows[i].agent);
+        is_int(strstr(logged, "\"Audit\"") != NULL, rows[i].audited, "%s of %s: audited", rows[i].target,
+               rows[i].agent);
+        is_int(traffic_of(proxy_traffic(w.proxy), loop_now_ms(w.loop), ROUTE_ROW_NON_RESOURCE, counts), rows[i].counted,
+               "%s of %s: counted", rows[i].target, rows[i].agent);
+        free(logged);
+        proxy_kit_close(&w);
+    }
+}
+
 /* As the API server would write it, which adds a group to who is somebody. */
 static void audited(const char *user, const char *group, const char *want)
 {
@@ -639,6 +683,7 @@ int main(void)
     not_logged();
     sent_back(PODS, " route=\"rerouted\"");
     sent_back("/version", " route=\"non-resource\"");
+    looks_of_a_peer();
     audited_unknown();
     audited_sources("10.0.0.1, ,10.0.0.2,,", "sourceIPs=[\"10.0.0.1\",\"10.0.0.2\",\"127.0.0.1\"]");
     audited("bob", "dev", "user.groups=[\"dev\",\"system:authenticated\"]");
