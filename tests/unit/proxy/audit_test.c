@@ -178,7 +178,10 @@ static void long_lists(void)
             (void)snprintf(want + strlen(want), sizeof(want) - strlen(want), "\"10.0.0.%u\",", i);
     }
     strcat(want, "\"127.0.0.1\"] ");
-    ask(c, NOBODYS "Impersonate-User: first\r\nImpersonate-User: second\r\n", sources, "\"code\":503}");
+    ask(c,
+        "GET /apis/example.io/v1/nothings HTTP/1.1\r\nImpersonate-User: first\r\nHost: k\r\n"
+        "Impersonate-User: second\r\n",
+        sources, "\"code\":503}");
     is_u64(count(log, want), 1, "32 addresses: %s", logged);
     is_u64(count(log, " impersonatedUser.username=\"first\" "), 1, "who is impersonated");
     is_u64(count(log, " objectRef.apiGroup=\"example.io\" objectRef.apiVersion=\"v1\" objectRef.resource=\"nothings\" "

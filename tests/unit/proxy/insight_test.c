@@ -175,6 +175,10 @@ static void test_askers(void)
     is_u64(look(i), LIMIT_ASKERS, "so many and no more");
     is_u64(askers_forgotten(insight_askers(i)), 9, "and how many were forgotten");
     is_slice(seen[0].who.user, "flood", "one line");
+    note(i, "agent-0", "flood\nof \"names\"");
+    is_u64(look(i), LIMIT_ASKERS, "who was forgotten asks again");
+    is_slice(seen[0].who.user_agent, "agent-0", "and comes first");
+    is_u64(seen[0].asked.requests, 1, "as if for the first time");
     insight_free(i);
     metrics_free(m);
     clock_real();

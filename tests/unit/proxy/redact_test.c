@@ -71,6 +71,7 @@ int main(void)
         buf_free(&out);
     }
     is_slice(redact_path(slice_of("/x%3b", 4)), "/x%3", "what is behind the end does not count");
+    is_slice(redact_path(SLICE_LIT(";SECRET")), "", "a name that is nothing but a parameter");
     buf_init(&out, 8);
     redact_target(SLICE_LIT("/a/very/long/path?with=query"), &pods, &out);
     is_slice(buf_slice(&out), "/a/very/", "no longer than the buffer may be");
