@@ -396,6 +396,10 @@ static void test_edges(void)
     is_u64(seen[0].asked.requests, 2, "with both requests");
     is_u64(seen[0].asked.requests_lately, 2, "both of them lately");
     is_u64(askers_since_ms(insight_askers(i)), HOUR_US / 1000, "since an hour ago");
+    clock_fake(HOUR_US * 99 / 2, 0);
+    note(i, "early", "alice");
+    (void)look(i);
+    is_u64(seen[0].asked.requests, 1, "and two days later with the last one alone");
     memset(agent, 'x', sizeof(agent) - 1);
     agent[sizeof(agent) - 1] = '\0';
     note(i, agent, agent);

@@ -317,6 +317,7 @@ static void nobodys(struct disco *without)
         {"L", AWAY, false, true, true, true, false, false, UNKNOWN, 0, false, "not if it may be an unread one's"},
         {"L", AWAY, false, true, true, false, false, false, NOBODY, 1, true, "which it is not where nothing names it"},
         {"L LF", AWAY, false, true, false, true, false, false, UNKNOWN, 0, false, "nor of one that may be another now"},
+        {"LF L", AWAY, false, true, false, true, false, false, UNKNOWN, 0, false, "whichever it is"},
         {"L LF", AWAY, false, true, false, false, false, false, NOBODY, 2, true, "nor that"},
         {"L LF", READY, true, false, false, true, false, false, NOBODY, 2, true, "whose Lease is followed"},
         {"L", STARTS, false, false, false, false, false, false, NOBODY, 0, false, "back with who knows what"},
