@@ -31,6 +31,7 @@ struct memory {
     size_t addresses;
     size_t little; /* what the other addresses held at the last look */
     bool crowd;    /* that, and a little for each large one, is too much */
+    bool bounded;  /* the large ones are, until there is room again */
     struct memory_opts opts;
 };
 
@@ -92,8 +93,10 @@ static size_t look_at_large(struct memory *m, size_t n)
     for (; n > 0 && (node = list_pop_front(&m->large)) != NULL; n--) {
         struct memory_address *a = list_entry(node, struct memory_address, node);
 
-        if (a->held.held < LIMIT_CLIENT_LITTLE)
+        if (a->held.held < LIMIT_CLIENT_LITTLE) {
+            a->held.most = SIZE_MAX;
             continue;
+        }
         list_push_back(&m->large, node);
         held += a->held.held;
     }
@@ -123,6 +126,28 @@ static size_t share_of(const struct memory *m, size_t all)
     if (m->crowd)
         return all / (m->addresses > 0 ? m->addresses : 1);
     return left / n > LIMIT_CLIENT_LITTLE ? left / n : LIMIT_CLIENT_LITTLE;
+}
+
+/* All that addresses beyond their share may make of it: the last sixteenth is for the others. */
+static size_t for_greedy(const struct memory *m)
+{
+    return m->all.most - m->all.most / 16;
+}
+
+/* `full`: what is under way at addresses beyond their share grows no further than that; else without bounds again. */
+static void bound_greedy(struct memory *m, bool full)
+{
+    size_t share = share_of(m, enough(m)), most = for_greedy(m);
+    size_t room = most > m->all.held ? (most - m->all.held) / (m->large.count > 0 ? m->large.count : 1) : 0;
+    struct list_node *node;
+
+    for (node = list_first(&m->large); node != NULL; node = list_next(&m->large, node)) {
+        struct memory_address *a = list_entry(node, struct memory_address, node);
+        size_t held = a->held.held + room;
+
+        a->held.most = !full ? SIZE_MAX : held > share ? held : share;
+    }
+    m->bounded = full;
 }
 
 /* ---- the greediest of them ---- */
@@ -222,9 +247,12 @@ static void make_room(void *arg)
     size_t all = m->all.held, left;
 
     m->crowd = false;
-    if (all <= enough(m))
+    if (all <= enough(m)) {
+        bound_greedy(m, false);
         return;
+    }
     look_at_addresses(m);
+    bound_greedy(m, m->addresses > 1 && (all >= m->all.mark || m->bounded));
     rank_much(m, &much);
     all = left = end_first(m, &much, all);
     if (all > enough(m)) {

@@ -8,8 +8,8 @@
  * Beyond seven eighths of the limit new requests of addresses that hold more than an equal share are refused, and so is
  * the rest of heads that are still coming, and their connections end: those that hold much and move little, the
  * greediest of the greediest address first; where that is not enough, small ones, between requests first. An address
- * within its share loses nothing. The last eighth is for what is under way and for others; at the limit nobody gets
- * more.
+ * within its share loses nothing. The last eighth is for what is under way and for others, the last sixteenth for
+ * addresses within their share alone; at the limit nobody gets more.
  *
  * What is shared is what addresses that hold a little (LIMIT_CLIENT_LITTLE) leave, and it is shared by the others: who
  * is silent at thousands of addresses makes nobody's share smaller. Only where even a little for each is too much an

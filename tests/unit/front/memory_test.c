@@ -398,6 +398,43 @@ static void test_share_is_left(struct front_h2_kit *k)
     end_memory(m, address, 3);
 }
 
+static void later(struct front_h2_kit *k, uint64_t ms)
+{
+    clock_fake(clock_us() + ms * 1000, clock_wall_us());
+    for (int i = 0; i < 100; i++)
+        loop_run_once(k->front.loop, 2);
+}
+
+/* While they move nobody ends them, and what is under way grows: not to the last byte that there is. */
+static void test_last_sixteenth(struct front_h2_kit *k)
+{
+    enum { LIMIT = 8 << 20 };
+    struct memory_address address[2];
+    struct memory *m = new_memory(k, address, 2, end_fake);
+    struct fake greedy = {0}, other = {0};
+    size_t held = LIMIT / 8 * 7;
+
+    memory_enter(m, &greedy.holder, &address[0].held);
+    memory_enter(m, &other.holder, &address[1].held);
+    hold(&greedy, held);
+    later(k, 10);
+    while (quota_take(&greedy.holder.held, 4096)) {
+        greedy.moved += 4096 << 4;
+        held += 4096;
+    }
+    ok(held > LIMIT / 8 * 7 && held <= LIMIT / 16 * 15, "who holds most grows to fifteen sixteenths: %zu KiB",
+       held >> 10);
+    hold(&other, LIMIT / 16);
+    ok(!quota_take(&other.holder.held, 4096), "the rest is for others, to the limit");
+    ok(!greedy.ended, "who moves is not ended");
+    quota_give(&greedy.holder.held, 4 << 20);
+    later(k, 200);
+    hold(&greedy, 3 << 20);
+    end_fake(&greedy.holder);
+    end_fake(&other.holder);
+    end_memory(m, address, 2);
+}
+
 /* ---- how often it looks ---- */
 
 static unsigned asked;
@@ -407,13 +444,6 @@ static bool never_idle(const struct memory_holder *h)
     (void)h;
     asked++;
     return false;
-}
-
-static void later(struct front_h2_kit *k, uint64_t ms)
-{
-    clock_fake(clock_us() + ms * 1000, clock_wall_us());
-    for (int i = 0; i < 100; i++)
-        loop_run_once(k->front.loop, 2);
 }
 
 /* Small ones that all go on: a look finds nobody, and the next comes no sooner for it. */
@@ -737,6 +767,7 @@ static const struct h2_kit_story stories[] = {
     {"many between requests", test_crowd_idle},
     {"many that wait", test_crowd_busy},
     {"a share is left", test_share_is_left},
+    {"the last sixteenth", test_last_sixteenth},
     {"looks", test_looks},
     {"silent addresses", test_silent_addresses},
     {"crowd of addresses", test_crowd_of_addresses},
