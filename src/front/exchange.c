@@ -54,10 +54,13 @@ static bool doom(struct exchange *x, const char *reason)
 void exchange_begin(struct exchange *x)
 {
     x->sink = NULL;
+    x->sink_arg = NULL;
     x->started_us = x->awaited_us = clock_us();
     x->awaited_bytes = 0;
     x->request_bytes = x->response_bytes = 0;
-    x->sent_away = false;
+    x->answer = (struct http_body){HTTP_BODY_NONE, 0};
+    x->bodyless = x->sent_away = false;
+    x->doom_reason = NULL;
     x->behind = 0;
     move(x, EXCHANGE_ASKED);
 }
