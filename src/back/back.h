@@ -35,7 +35,7 @@ enum back_failure {
     BACK_FAIL_TIMEOUT,  /* head_timeout_ms passed, or the server did not take the body */
     BACK_FAIL_IDENTITY, /* who asks, and the connection, do not fit: withheld. Nothing was sent */
     BACK_FAIL_MEMORY,
-    BACK_FAIL_CLIENT,   /* the client has wasted too many connections (back/churn.h). Nothing was sent */
+    BACK_FAIL_CLIENT,   /* the client has wasted too many connections (base/churn.h). Nothing was sent */
     BACK_FAIL_LOOP,     /* an mvproxy is where the origin is to be an API server itself. Nothing was sent */
     BACK_FAIL_GIVEN_UP, /* origin_fail_unanswered(): nothing else speaks against the server */
 };
@@ -105,7 +105,7 @@ struct back_opts {
     bool others, movable;     /* the owner can ask another origin: one repetition here; asks it if this one is silent */
     bool own, proves_nothing; /* own: not for a client, no limit on clients counts it; proves_nothing: of health */
     bool once;           /* what was sent is not sent again, whatever its method: a program behind the server has it */
-    const char *client;  /* address whose budget counts (back/churn.h); NULL: none. Until back_cancel() */
+    const char *client;  /* address whose budget counts (base/churn.h); NULL: none. Until back_cancel() */
     struct quota *quota; /* is charged with what waits of both bodies, until the last call; NULL: none */
     const struct back_handler *handler;
     void *arg;

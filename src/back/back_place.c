@@ -129,11 +129,6 @@ struct origin *origin_new(struct back *b, const struct origin_opts *opts)
 
 /* ---- the whole ---- */
 
-static struct churn_rate rate_of(unsigned burst, unsigned per_second)
-{
-    return (struct churn_rate){1000 / per_second, burst * (1000 / per_second), LIMIT_CHURN_TOGETHER};
-}
-
 struct back *back_new(struct loop *l, struct metrics *m)
 {
     static const char *const server_state[] = {"server", "state", NULL};
@@ -157,9 +152,9 @@ struct back *back_new(struct loop *l, struct metrics *m)
     list_init(&b->failing);
     buf_init(&b->scratch, SCRATCH_CEILING);
     b->arenas.ceiling = LIMIT_EXCHANGE_ARENA;
-    b->wasted_dials.rate = rate_of(LIMIT_CHURN_DIALS, LIMIT_CHURN_DIALS_SECOND);
+    b->wasted_dials.rate = churn_rate_of(LIMIT_CHURN_DIALS, LIMIT_CHURN_DIALS_SECOND);
     b->shares.most = LIMIT_POOL_CONNECTIONS;
-    b->resets.rate = rate_of(LIMIT_CHURN_RESETS, LIMIT_CHURN_RESETS_SECOND);
+    b->resets.rate = churn_rate_of(LIMIT_CHURN_RESETS, LIMIT_CHURN_RESETS_SECOND);
     b->conns = metric_family(m, METRIC_GAUGE, "mvproxy_back_connections", "Open connections to servers, by state.",
                              server_state, LIMIT_METRIC_SERIES);
     b->connects = metric_family(m, METRIC_COUNTER, "mvproxy_back_connects_total",

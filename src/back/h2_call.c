@@ -210,6 +210,16 @@ static void op_pause(void *self, bool paused)
         set_window(call, LIMIT_H2_BACK_WINDOW);
 }
 
+/* It says so: there is no reading it to its end. */
+static bool answer_is_long(const struct h2_call *call)
+{
+    const struct back_request *r = call->r;
+    uint64_t length;
+
+    return call->state == H2_CALL_BODY && h1_content_length(&r->response, &length) &&
+           length > r->got + LIMIT_DRAIN_BYTES;
+}
+
 /* A reset spares the server work, and is passed on as long as the client does not live on them. */
 static bool op_may_drain(void *self)
 {
@@ -218,10 +228,17 @@ static bool op_may_drain(void *self)
 
     if (call->c == NULL)
         return false;
-    if (!churn_allows(resets, call->r->client, now_of(call)))
+    if (!answer_is_long(call) && !churn_allows(resets, call->r->client, now_of(call)))
         return call->uploaded && need_timer(call);
     churn_charge(resets, call->r->client, now_of(call));
     return false;
+}
+
+/* It was too long, or took too long: it is reset all the same, and that counts. */
+static void reset_late(struct h2_call *call)
+{
+    churn_charge(&call->r->back->resets, call->r->client, now_of(call));
+    request_drop(call->r);
 }
 
 static void op_drain(void *self)
@@ -288,7 +305,7 @@ static void on_timer(void *arg)
     struct h2_call *call = arg;
 
     if (call->r->state == REQUEST_ABANDONED)
-        request_drop(call->r);
+        reset_late(call);
     else if (call->state == H2_CALL_HEAD || call->state == H2_CALL_BODY)
         look(call);
 }
@@ -577,7 +594,7 @@ static bool give(struct h2_call *call, struct slice data)
         h2_client_note_broken(call->c, CLOSE_NO_MEMORY, "out of memory");
     r->got += data.n;
     if (r->state == REQUEST_ABANDONED && (call->drained += data.n) > LIMIT_DRAIN_BYTES)
-        request_drop(r);
+        reset_late(call);
     else
         r->opts.handler->on_body(r->opts.arg, data);
     return call->state != H2_CALL_UNUSED;

@@ -6,13 +6,13 @@
 #ifndef MVPROXY_BACK_ORIGIN_H
 #define MVPROXY_BACK_ORIGIN_H
 
-#include "back/churn.h"
 #include "back/claims.h"
 #include "back/h2_load.h"
 #include "back/health.h"
 #include "back/shares.h"
 #include "base/arena_pool.h"
 #include "base/buf.h"
+#include "base/churn.h"
 #include "base/limits.h"
 #include "net/loop.h"
 

@@ -28,15 +28,14 @@ enum {
     LIMIT_STREAM_OUTPUT_HARD = 4 << 20,   /* a producer that ignores the pause is cut off here */
     LIMIT_TLS_MESSAGES = 32,              /* after the handshake, per minute: new keys, tickets */
 
-    /* HTTP/2 to clients, each number as in kube-apiserver where it has one (--http2-max-streams-per-connection and its
-     * upload buffers); the rates are per connection and second. */
+    /* HTTP/2 to clients, as kube-apiserver's numbers where it has one; the rates are per connection and second. */
     LIMIT_H2_STREAMS = 100,
     LIMIT_H2_STREAM_WINDOW = 256 << 10,   /* of a request's body that the proxy does not take now */
     LIMIT_H2_CONNECTION_WINDOW = 1 << 20, /* of all bodies, on their way; given back at once */
     LIMIT_H2_OUTPUT_HIGH = 64 << 10,      /* of one response that waits: its producer is told to pause above */
     LIMIT_H2_OUTPUT_LOW = 16 << 10,
     LIMIT_H2_RESETS = 100,          /* requests given up, or malformed before their answer: more are an attack */
-    LIMIT_CLIENT_RESETS = 300,      /* the same of all connections of one client address */
+    LIMIT_CLIENT_RESETS = 300,      /* of all connections of one client address: those the proxy was never shown */
     LIMIT_H2_CONTROL_FRAMES = 1000, /* PING, SETTINGS, PRIORITY, RST_STREAM, DATA and CONTINUATION of next to nothing */
     LIMIT_H2_UNSENT_ACKS = 1000,    /* answers to PING and SETTINGS that a client does not read */
 
@@ -52,7 +51,6 @@ enum {
     LIMIT_H2_BACK_HEAD = 16 << 10,         /* of a request, each field and 32 bytes: a longer one goes over HTTP/1.1 */
     LIMIT_H2_BACK_UPLOAD = 512 << 10,      /* of a request's body: waits for the server's windows */
     LIMIT_H2_BACK_UPLOAD_LENGTH = 4 << 20, /* longer bodies go over HTTP/1.1; kube-apiserver takes objects of 3 MB */
-
     LIMIT_DISCOVERY_BYTES = 64 << 20,
     LIMIT_DISCOVERY_PEER_BYTES = 24 << 20, /* so that some peers' lies leave room for the others: 15,000 CRDs */
     LIMIT_DISCOVERY_DEPTH = 32,
@@ -76,11 +74,12 @@ enum {
     LIMIT_ETCD_RANGE_BYTES = 4 << 20,    /* all endpoint records, or a value of somebody else's (etcd: 1.5 MiB) */
     LIMIT_ETCD_ANSWER_BYTES = 128 << 10, /* any other answer */
     LIMIT_SMALL_BODY = 1 << 20,          /* own API calls that are neither discovery nor lists */
-
-    LIMIT_DENIAL_BODY = 4 << 10,   /* of an error that may be read before it is relayed; a Status without details */
-    LIMIT_DRAIN_BYTES = 64 << 10,  /* of the answer to a cancelled request, read so that its connection can be kept */
-    LIMIT_CHURN_ACCOUNTS = 4096,   /* addresses of clients whose cancelled requests are counted */
-    LIMIT_CHURN_DIALS = 100,       /* connections to servers that a client's cancelled requests may end at once */
+    LIMIT_DENIAL_BODY = 4 << 10,  /* of an error that may be read before it is relayed; a Status without details */
+    LIMIT_DRAIN_BYTES = 64 << 10, /* of the answer to a cancelled request, read so that its connection can be kept */
+    LIMIT_CHURN_ACCOUNTS = 4096,  /* clients whose cancelled requests are counted */
+    LIMIT_CHURN_REQUESTS = 2000,  /* that a client may give up at once, soon after it has asked */
+    LIMIT_CHURN_REQUESTS_SECOND = 200,
+    LIMIT_CHURN_DIALS = 100,       /* connections to servers that these may end at once */
     LIMIT_CHURN_DIALS_SECOND = 10, /* and each second after; four such clients together */
     LIMIT_CHURN_RESETS = 100,      /* the same of HTTP/2 streams to servers that are reset at once */
     LIMIT_CHURN_RESETS_SECOND = 50,
@@ -123,6 +122,7 @@ enum {
     TIMEOUT_HEADER_MS = 32000,     /* kube-apiserver's ReadHeaderTimeout */
     TIMEOUT_IDLE_MS = 90000,       /* kube-apiserver's IdleTimeout */
     TIMEOUT_BACK_IDLE_MS = 60000,  /* below the server's 90 s, so that we close first */
+    TIMEOUT_SOON_MS = 10000,       /* who gives up a request later has waited for its answer, or watched */
     TIMEOUT_DRAIN_MS = 1000,       /* for the rest of the answer to a cancelled request */
     TIMEOUT_BODY_STALL_MS = 60000, /* no progress on an ordinary request's body */
     TIMEOUT_BODY_SLOW_MS = 20000,  /* and where others wait for room: of a body that comes more slowly than */

@@ -3,13 +3,13 @@
 
 #include <stdio.h>
 
+#include "base/churn.h"
 #include "base/contract.h"
 #include "base/strmap.h"
 #include "front/memory.h"
 
 enum {
     SEARCHED = 32, /* how far we look for somebody with more than a share; beyond, age alone decides */
-    BEHIND = 1024, /* slots for clients behind others: two that share one are not told apart in a second */
     SECOND_MS = 1000,
     COUNTED = 1024, /* descriptors of one address; beyond, they are many */
 };
@@ -24,11 +24,6 @@ struct client_address {
     char ip[48];
 };
 
-struct behind {
-    uint64_t client, since_ms; /* a running second, and how many were in it */
-    unsigned cancels;
-};
-
 struct clients {
     struct memory *memory;
     struct strmap *by_ip;
@@ -37,7 +32,7 @@ struct clients {
     size_t asking;          /* addresses that have others */
     size_t with[COUNTED];   /* addresses that have so many descriptors, the last: that many or more */
     size_t most;            /* the last that is not 0 */
-    struct behind behind[BEHIND];
+    struct churn given_up;
 };
 
 struct clients *clients_new(struct memory *memory)
@@ -47,6 +42,7 @@ struct clients *clients_new(struct memory *memory)
     if (c == NULL)
         return NULL;
     c->memory = memory;
+    c->given_up.rate = churn_rate_of(LIMIT_CHURN_REQUESTS, LIMIT_CHURN_REQUESTS_SECOND);
     list_init(&c->fresh);
     c->by_ip = strmap_new();
     if (c->by_ip == NULL) {
@@ -181,25 +177,9 @@ bool clients_may_cancel(struct client_member *m, uint64_t now_ms, unsigned most)
     return ++a->cancels <= most;
 }
 
-static bool counts(const struct behind *b, uint64_t client, uint64_t now_ms)
+struct churn *clients_given_up(struct clients *c)
 {
-    return b->client == client && now_ms - b->since_ms < SECOND_MS;
-}
-
-void clients_behind_cancelled(struct clients *c, uint64_t client, uint64_t now_ms)
-{
-    struct behind *b = &c->behind[(client >> 1) % BEHIND];
-
-    if (!counts(b, client, now_ms))
-        *b = (struct behind){.client = client, .since_ms = now_ms};
-    b->cancels++;
-}
-
-bool clients_behind_may_ask(const struct clients *c, uint64_t client, uint64_t now_ms, unsigned most)
-{
-    const struct behind *b = &c->behind[(client >> 1) % BEHIND];
-
-    return !counts(b, client, now_ms) || b->cancels <= most;
+    return &c->given_up;
 }
 
 struct quota *clients_quota(const struct client_member *m)

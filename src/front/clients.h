@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/slice.h"
 
+struct churn;
 struct memory;
 struct quota;
 
@@ -42,15 +43,11 @@ void clients_asked(struct clients *c, struct client_member *m);
 void clients_leave(struct clients *c, struct client_member *m);
 /* Its memory goes, after clients_leave(): nothing is charged to its address any more. */
 void clients_gone(struct clients *c, struct client_member *m);
-/* It has given up a request; false: those of its address have done so more than `most` times in this second. */
+/* It has thrown away what nobody was asked for; false: those of its address have done so more than `most` times in this
+ * second. */
 bool clients_may_cancel(struct client_member *m, uint64_t now_ms, unsigned most);
-/*
- * A client behind another, which carries the requests of many; by a seeded hash of its address. It has given up a
- * request.
- */
-void clients_behind_cancelled(struct clients *c, uint64_t client, uint64_t now_ms);
-/* False: it has done so more than `most` times in this second. */
-bool clients_behind_may_ask(const struct clients *c, uint64_t client, uint64_t now_ms, unsigned most);
+/* Of all who ask, whatever their connections: what they have given up (exchange.c), by a seeded hash of who asks. */
+struct churn *clients_given_up(struct clients *c);
 /* What its address holds. */
 struct quota *clients_quota(const struct client_member *m);
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/exchange_conn.h"
 
+#include "base/churn.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/limits.h"
@@ -49,6 +50,53 @@ static bool doom(struct exchange *x, const char *reason)
     return false;
 }
 
+/* ---- requests that are given up ---- */
+
+/*
+ * Each makes work for servers, and nothing holds its place there any more: so they can be had by the thousand in a
+ * second. Not what was asked for long ago: there cannot be more of that, in the long run, than is under way at once.
+ */
+static bool is_soon(const struct exchange *x)
+{
+    return clock_us() - x->started_us < (uint64_t)TIMEOUT_SOON_MS * 1000;
+}
+
+/* It is over. */
+static void account_for(struct exchange *x, bool given_up)
+{
+    uint64_t now = clock_us() / 1000;
+
+    if (x->clients == NULL || x->account == 0 || !is_soon(x))
+        return;
+    if (given_up)
+        front_stats_given_up(x->stats);
+    if (given_up && !x->charged)
+        churn_charge(clients_given_up(x->clients), x->account, now);
+    else if (!given_up && x->charged)
+        churn_refund(clients_given_up(x->clients), x->account, now);
+}
+
+/* Who has been beyond his budget is charged when he asks: else he could give up at once all that he asks for as soon as
+ * there is room for one. */
+bool exchange_may_ask(struct exchange *x, uint64_t account)
+{
+    uint64_t now = x->started_us / 1000;
+    struct churn *given_up;
+
+    x->account = account;
+    if (x->clients == NULL || account == 0)
+        return true;
+    given_up = clients_given_up(x->clients);
+    if (!churn_allows(given_up, account, now)) {
+        front_stats_given_up_refused(x->stats);
+        return false;
+    }
+    x->charged = churn_strained(given_up, account, now);
+    if (x->charged)
+        churn_charge(given_up, account, now);
+    return true;
+}
+
 /* ---- the connection's face ---- */
 
 void exchange_begin(struct exchange *x)
@@ -61,7 +109,8 @@ void exchange_begin(struct exchange *x)
     x->answer = (struct http_body){HTTP_BODY_NONE, 0};
     x->bodyless = x->sent_away = false;
     x->doom_reason = NULL;
-    x->behind = 0;
+    x->behind = x->account = 0;
+    x->charged = false;
     move(x, EXCHANGE_ASKED);
 }
 
@@ -114,6 +163,7 @@ void exchange_give_gone(struct exchange *x, const char *reason)
     if (!exchange_held(x))
         return;
     move(x, EXCHANGE_OVER);
+    account_for(x, true);
     if (x->sink != NULL)
         x->sink->on_gone(x->sink_arg, reason);
     exchange_forget_request(x);
@@ -271,8 +321,6 @@ void exchange_of_peer(struct exchange *x)
 bool exchange_for_client(struct exchange *x, struct slice address)
 {
     x->behind = hash_seeded(address) | 1;
-    if (x->clients != NULL && !clients_behind_may_ask(x->clients, x->behind, x->started_us / 1000, LIMIT_H2_RESETS))
-        return false;
     return x->heads == NULL || x->request_arena == NULL ||
            arena_charge(x->request_arena, memory_heads_of(x->heads, x->behind));
 }
@@ -286,6 +334,7 @@ bool exchange_congested(const struct exchange *x)
 static void end(struct exchange *x)
 {
     move(x, EXCHANGE_OVER);
+    account_for(x, false);
     exchange_forget_request(x);
 }
 

@@ -94,10 +94,15 @@ void exchange_send_away(struct exchange *x);
 void exchange_of_peer(struct exchange *x);
 /*
  * The connection is a proxy's that says for whom it asks, here for the client at `address`: it is him whom bounds for
- * one client are meant for. False: he has given up so many requests in this second, or has so much in heads of requests
- * under way, that this one is to be refused. To be called in the handler.
+ * one client are meant for. False: he has so much in heads of requests under way that this one is to be refused. To be
+ * called in the handler.
  */
 bool exchange_for_client(struct exchange *x, struct slice address);
+/*
+ * On whose account it is if the client gives it up soon, by a reset or with its connection: a seeded hash, 0: nobody's.
+ * False: that has given up so many lately that this one is to be refused. To be called in the handler.
+ */
+bool exchange_may_ask(struct exchange *x, uint64_t account);
 /* A whole response in one call; `body` is copied. Content-Length is added; ends the exchange. */
 void exchange_reply(struct exchange *x, const struct http_head *head, struct slice body);
 /* The client must see a broken stream: reset (HTTP/1.1) or RST_STREAM. Before a head was sent: just closes. `reason` is

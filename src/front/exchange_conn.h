@@ -55,9 +55,11 @@ struct exchange {
     uint64_t awaited_us, awaited_bytes; /* since when it is the client's turn to send its body; the bytes before that */
     struct http_body answer;            /* of the final response, normalized: never CLOSE */
     bool sent_away;                     /* the connection ends with this answer */
-    uint64_t behind; /* hash of the address of the client for whom the connection's asks; 0: its own */
-    bool of_peer;    /* the connection carries the requests of another mvproxy's clients */
-    bool bodyless;   /* HEAD, 204, 304: no byte follows, whatever is announced */
+    uint64_t behind;  /* hash of the address of the client for whom the connection's asks; 0: its own */
+    uint64_t account; /* whose fault it is when it is given up; 0: nobody's */
+    bool charged;     /* to that, until it has ended well */
+    bool of_peer;     /* the connection carries the requests of another mvproxy's clients */
+    bool bodyless;    /* HEAD, 204, 304: no byte follows, whatever is announced */
     const char *doom_reason;
 
     const struct exchange_ops *ops;

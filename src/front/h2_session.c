@@ -227,45 +227,43 @@ static bool thrown_away(const struct h2_stream *st)
 }
 
 /*
- * Each costs the servers behind us as well: many connections must not do together what one may not. What another
- * mvproxy passes on was counted there, by client; here it would end the requests of its other clients. So would what
- * one client of another proxy gives up (`behind`): his next requests are refused instead (exchange_for_client()).
+ * Many connections must not do together what one may not. Of what the proxy was shown (`asked`) there is an account for
+ * all connections of its client, by which his next requests are refused (exchange_may_ask()). What another mvproxy
+ * passes on was counted there, by client; here it would end the requests of its other clients. So would what one client
+ * of another proxy gives up (`behind`).
  */
-static bool too_many_thrown_away(struct h2_conn *c, uint64_t behind)
+static bool too_many_thrown_away(struct h2_conn *c, bool behind, bool asked)
 {
-    uint64_t now = loop_now_ms(c->fc->host->loop);
     bool too_many;
 
-    if (behind != 0) {
-        clients_behind_cancelled(c->fc->host->clients, behind, now);
-        return false;
-    }
-    if (c->of_peer)
+    if (behind || c->of_peer)
         return false;
     too_many = rate_exceeded(c, &c->resets, LIMIT_H2_RESETS);
-    return !clients_may_cancel(&c->fc->client, now, LIMIT_CLIENT_RESETS) || too_many;
+    if (!asked)
+        too_many |= !clients_may_cancel(&c->fc->client, loop_now_ms(c->fc->host->loop), LIMIT_CLIENT_RESETS);
+    return too_many;
 }
 
 static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *arg)
 {
     struct h2_conn *c = arg;
     struct h2_stream *st = stream_by(session, id);
-    uint64_t behind;
-    bool thrown;
+    bool behind, asked, thrown;
 
     /* Of the end of a head (trailers) whose stream is closed nobody is told. */
     if (c->head_id == id)
         c->head_since_ms = 0;
     if (st == NULL)
         return 0;
-    behind = st->x.behind;
+    behind = st->x.behind != 0;
+    asked = st->x.phase != EXCHANGE_UNUSED;
     thrown = thrown_away(st);
     h2_stream_closed(st, code);
     if (c->streams.count == 0) {
         c->idle_since_ms = loop_now_ms(c->fc->host->loop);
         c->untaken_seen = SIZE_MAX;
     }
-    if (thrown && too_many_thrown_away(c, behind))
+    if (thrown && too_many_thrown_away(c, behind, asked))
         h2_conn_fail(c, NGHTTP2_ENHANCE_YOUR_CALM, FRONT_CLOSE_FLOOD);
     return 0;
 }

@@ -10,7 +10,7 @@ struct front_stats {
     size_t in_flight;
     size_t connections;
     const size_t *held;
-    struct metric *not_taken, *slow_readers, *held_gauge, *held_limit;
+    struct metric *given_up, *given_up_refused, *not_taken, *slow_readers, *held_gauge, *held_limit;
     struct metric *open, *fresh, *accepted, *in_flight_gauge, *requests, *received, *sent, *handshake_seconds;
     struct metric *closed[FRONT_CLOSE_COUNT];
     struct metric *paused[FRONT_PAUSE_COUNT];
@@ -105,6 +105,10 @@ struct front_stats *front_stats_new(struct metrics *m)
     s->requests = metric_single(m, METRIC_COUNTER, "mvproxy_front_requests_total", "Requests of clients.");
     s->refused = metric_family(m, METRIC_COUNTER, "mvproxy_front_refusals_total",
                                "Requests refused for their form or their slowness, by status code.", labels, 16);
+    s->given_up = metric_single(m, METRIC_COUNTER, "mvproxy_front_requests_given_up_total",
+                                "Requests that their client gave up within ten seconds.");
+    s->given_up_refused = metric_single(m, METRIC_COUNTER, "mvproxy_front_requests_given_up_refusals_total",
+                                        "Requests refused because their client had given up too many.");
     s->not_taken = metric_single(m, METRIC_COUNTER, "mvproxy_front_answers_not_taken_total",
                                  "Answers given up because their client took nothing of them for a minute.");
     s->slow_readers = metric_single(
@@ -189,6 +193,16 @@ void front_stats_refused(struct front_stats *s, unsigned status)
     struct slice value = {text, (size_t)snprintf(text, sizeof(text), "%u", status)};
 
     metric_inc(metric_child(s->refused, &value));
+}
+
+void front_stats_given_up(struct front_stats *s)
+{
+    metric_inc(s->given_up);
+}
+
+void front_stats_given_up_refused(struct front_stats *s)
+{
+    metric_inc(s->given_up_refused);
 }
 
 void front_stats_not_taken(struct front_stats *s)

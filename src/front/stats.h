@@ -66,6 +66,9 @@ void front_stats_accept_paused(struct front_stats *s, enum front_pause why);
 void front_stats_refused(struct front_stats *s, unsigned status);
 /* An answer that is given up because the client takes nothing of it. */
 void front_stats_not_taken(struct front_stats *s);
+/* A request that its client gave up soon; one that was refused because of those. */
+void front_stats_given_up(struct front_stats *s);
+void front_stats_given_up_refused(struct front_stats *s);
 /* A connection or tunnel that makes room because its client takes what waits for it too slowly. */
 void front_stats_slow_reader(struct front_stats *s);
 /* Bytes inside TLS. */

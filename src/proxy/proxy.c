@@ -5,6 +5,7 @@
 #include "back/loop_token.h"
 #include "base/clock.h"
 #include "base/contract.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/random.h"
 #include "http/hop.h"
@@ -28,6 +29,9 @@ enum {
     MOST_ADDRESS = 64,
     MOST_FORWARDED = 16, /* addresses in X-Forwarded-For that are looked at: proxies behind proxies */
 };
+
+/* Makes one hash of two. */
+#define ODD UINT64_C(0x9e3779b97f4a7c15)
 
 /* ---- the pipeline ---- */
 
@@ -206,6 +210,40 @@ static bool note_client(struct job *j)
     return false;
 }
 
+/*
+ * On whose account what is given up is: a user whom a certificate names, or a front proxy, has one at each address, so
+ * that behind a load balancer nobody can use up that of the nodes. All others at an address have one together: tokens
+ * can be invented, and real ones be had by the thousand.
+ */
+static uint64_t account_of(const struct job *j)
+{
+    struct slice at = slice_str(j->client);
+    uint64_t account = hash_seeded(at);
+
+    if (at.n == 0)
+        return 0;
+    if (j->authn.kind == AUTHN_ASSERT)
+        account = account * ODD + hash_seeded(j->authn.user.name);
+    return account | 1;
+}
+
+/* By these a load balancer decides on all its clients. */
+static bool asks_for_health(const struct job *j)
+{
+    return !j->info.is_resource &&
+           (slice_eq(j->info.path, SLICE_LIT("/readyz")) || slice_eq(j->info.path, SLICE_LIT("/livez")) ||
+            slice_eq(j->info.path, SLICE_LIT("/healthz")));
+}
+
+/* Who lets servers work in vain is refused for a while. A peer has looked already. False when the job was answered. */
+static bool may_ask(struct job *j)
+{
+    if (j->authn.rerouted || exchange_may_ask(j->x, account_of(j)) || asks_for_health(j))
+        return true;
+    job_refuse(j, 429, STATUS_CANCELLING);
+    return false;
+}
+
 /* A probe, asking for the way to the local server. A peer's question is about the server itself. */
 static bool asks_whether_ready(const struct job *j)
 {
@@ -267,7 +305,7 @@ void proxy_on_request(struct exchange *x, void *arg)
     }
     if (!authenticate(j))
         return;
-    if (!note_client(j))
+    if (!note_client(j) || !may_ask(j))
         return;
     maybe_send_away(j);
     if (p->stopping && asks_whether_ready(j)) {

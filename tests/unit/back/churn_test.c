@@ -4,7 +4,7 @@
  * what cannot be kept counts against its client, and who wastes too many gets no new ones. Handshakes are counted at
  * the server.
  */
-#include "back/churn.h"
+#include "base/churn.h"
 
 #include "base/clock.h"
 #include "unit/back/h2_kit.h"
@@ -28,6 +28,24 @@ static void turn_clock(unsigned ms)
 }
 
 /* ---- the accounts ---- */
+
+/* Who has been beyond is watched until all is settled. */
+static void strain(void)
+{
+    static struct churn ch;
+
+    ch.rate = (struct churn_rate){.cost_ms = 100, .burst_ms = 1000, .together = 4};
+    for (unsigned i = 0; i < 10; i++)
+        churn_charge(&ch, 1, 5000);
+    ok(!churn_strained(&ch, 1, 5000), "nobody who keeps to his burst");
+    churn_charge(&ch, 1, 5000);
+    ok(churn_strained(&ch, 1, 5000) && churn_strained(&ch, 1, 6050), "who has been beyond it");
+    ok(!churn_strained(&ch, 2, 5000) && !churn_strained(&ch, 1 + LIMIT_CHURN_ACCOUNTS, 5000), "nobody else");
+    ok(!churn_strained(&ch, 0, 5000), "nor we");
+    ok(!churn_strained(&ch, 1, 6100), "until it is settled");
+    churn_charge(&ch, 1, 6100);
+    ok(!churn_strained(&ch, 1, 6100), "and then he begins anew");
+}
 
 static void accounts(void)
 {
@@ -455,6 +473,15 @@ static void streams(void)
         ok(h2_was_reset(s, n), "reset %zu", n);
         call_free(&c);
     }
+    h2_call_init(&c, &k, "/x", NULL);
+    c.opts.client = "10.0.0.1";
+    call_send(&c);
+    (void)h2_asked(s, n);
+    h2_headers(s, s->asked[n].id, ":status: 200\ncontent-length: 65537\n", false);
+    ok(run_until(k.k.loop, buf_has(&c.log, "head(200)")), "a long answer");
+    cancel(&c);
+    ok(h2_was_reset(s, n++), "is not begun to be read");
+    call_free(&c);
     for (size_t i = 0; i < 4; i++, n++) {
         h2_call_init(&c, &k, "/x", NULL);
         c.opts.client = "10.0.0.1";
@@ -493,9 +520,48 @@ static void streams(void)
     clock_real();
 }
 
+/* A long answer cannot be read to its end: that it is reset late does not make it free. */
+static void late_resets(void)
+{
+    static struct back_h2_kit k;
+    struct h2_conn *s = NULL;
+    struct call c;
+    size_t n;
+
+    stop_clock();
+    h2_open(&k);
+    for (n = 0; n < LIMIT_CHURN_RESETS + 40; n++) {
+        h2_call_init(&c, &k, "/x", NULL);
+        c.opts.client = "10.0.0.1";
+        call_send(&c);
+        s = h2_conn(&k, 0);
+        (void)h2_asked(s, n);
+        cancel(&c);
+        call_free(&c);
+        settle(k.k.loop);
+        if (s->asked[n].reset)
+            continue;
+        h2_headers(s, s->asked[n].id, ":status: 200\n", false);
+        h2_bulk(s, s->asked[n].id, LIMIT_DRAIN_BYTES + 1);
+        ok(h2_was_reset(s, n), "reset late, %zu", n);
+    }
+    turn_clock(20 * 1000 / LIMIT_CHURN_RESETS_SECOND);
+    h2_call_init(&c, &k, "/x", NULL);
+    c.opts.client = "10.0.0.1";
+    call_send(&c);
+    (void)h2_asked(s, n);
+    cancel(&c);
+    call_free(&c);
+    settle(k.k.loop);
+    ok(!s->asked[n].reset, "those have been on his account as well");
+    h2_close(&k);
+    clock_real();
+}
+
 int main(void)
 {
     accounts();
+    strain();
     kept(false);
     kept(true);
     closed();
@@ -507,5 +573,6 @@ int main(void)
     held_for_a_while();
     released();
     streams();
+    late_resets();
     return tap_end();
 }

@@ -262,24 +262,6 @@ static void cancelled(void)
     clients_free(c);
 }
 
-static void behind_another(void)
-{
-    struct clients *c = clients_new(NULL);
-
-    if (c == NULL)
-        tap_bail("no memory");
-    for (unsigned i = 0; i < 3; i++)
-        clients_behind_cancelled(c, 7, 5000 + i);
-    ok(!clients_behind_may_ask(c, 7, 5999, 2), "three cancelled, where two may be");
-    ok(clients_behind_may_ask(c, 7, 5999, 3), "or three");
-    ok(clients_behind_may_ask(c, 8, 5999, 2), "another is not concerned");
-    ok(clients_behind_may_ask(c, 7 + 1024, 5999, 2), "nor one of the same slot");
-    ok(clients_behind_may_ask(c, 7, 6000, 2), "a second later he may again");
-    clients_behind_cancelled(c, 7, 6000);
-    ok(clients_behind_may_ask(c, 7, 6000, 1), "counted anew");
-    clients_free(c);
-}
-
 int main(void)
 {
     test_limit();
@@ -292,6 +274,5 @@ int main(void)
     test_small_shares();
     test_no_memory();
     cancelled();
-    behind_another();
     return tap_end();
 }

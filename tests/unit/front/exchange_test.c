@@ -5,8 +5,12 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/metric.h"
+#include "front/clients.h"
 #include "lib/tap.h"
+
+enum { MS_EACH = 1000 / LIMIT_CHURN_REQUESTS_SECOND };
 
 /* A connection that writes down what it is asked to do. */
 struct fake {
@@ -450,6 +454,111 @@ static void test_continued(struct fake *f)
     clock_real();
 }
 
+/* ---- what is given up ---- */
+
+static void give_up(struct fake *f, unsigned n, uint64_t account)
+{
+    for (unsigned i = 0; i < n; i++) {
+        begin(f, "GET", true);
+        (void)exchange_may_ask(&f->x, account);
+        exchange_give_gone(&f->x, "left");
+    }
+}
+
+static bool may_ask(struct fake *f, uint64_t account)
+{
+    bool may;
+
+    begin(f, "GET", true);
+    may = exchange_may_ask(&f->x, account);
+    exchange_abort(&f->x, "");
+    return may;
+}
+
+static void turn(uint64_t *now_us, unsigned ms)
+{
+    *now_us += (uint64_t)ms * 1000;
+    clock_fake(*now_us, clock_wall_us());
+}
+
+/* As many as are begun before the first of them ends. */
+static void give_up_together(struct fake *f, struct fake *many, unsigned n, uint64_t account, unsigned *let)
+{
+    *let = 0;
+    for (unsigned i = 0; i < n; i++) {
+        many[i] = (struct fake){.x = {.ops = &ops, .stats = f->x.stats, .clients = f->x.clients}};
+        buf_init(&many[i].log, 1 << 10);
+        begin(&many[i], "GET", true);
+        if (exchange_may_ask(&many[i].x, account))
+            ++*let;
+        else
+            exchange_abort(&many[i].x, "refused");
+    }
+    for (unsigned i = 0; i < n; i++) {
+        exchange_give_gone(&many[i].x, "left");
+        buf_free(&many[i].log);
+    }
+}
+
+static void test_given_up(struct fake *f)
+{
+    uint64_t now = clock_us();
+
+    turn(&now, 0);
+    f->x.clients = clients_new(NULL);
+    if (f->x.clients == NULL)
+        tap_bail("no memory");
+    give_up(f, LIMIT_CHURN_REQUESTS, 1);
+    ok(may_ask(f, 1), "as many as a program with that many watches gives up when it is restarted");
+    give_up(f, 1, 1);
+    ok(!may_ask(f, 1), "who gives up more is refused");
+    ok(may_ask(f, 3), "nobody else");
+    ok(may_ask(f, 0), "who has no account has no bounds");
+    turn(&now, 2 * MS_EACH);
+    ok(may_ask(f, 1), "soon he may ask again");
+    for (unsigned i = 0; i < 100; i++)
+        if (!may_ask(f, 1))
+            ok(false, "%u: what ends well is on nobody's account", i);
+    turn(&now, 3600000);
+    for (unsigned i = 0; i < LIMIT_CHURN_REQUESTS + 100; i++) {
+        begin(f, "GET", true);
+        (void)exchange_may_ask(&f->x, 1);
+        turn(&now, i == 0 ? TIMEOUT_SOON_MS : 0);
+        f->x.started_us = now - (uint64_t)TIMEOUT_SOON_MS * 1000;
+        exchange_give_gone(&f->x, "left");
+    }
+    ok(may_ask(f, 1), "watches that have been there for long end whenever their client likes");
+    clients_free(f->x.clients);
+    f->x.clients = NULL;
+    clock_real();
+}
+
+/* Asking again is no way to have as many under way as before. */
+static void test_given_up_again(struct fake *f)
+{
+    enum { AT_ONCE = LIMIT_CHURN_REQUESTS + 400, TURNS = 20 };
+    static struct fake many[AT_ONCE];
+    uint64_t now = clock_us();
+    unsigned let, in_all = 0;
+
+    turn(&now, 0);
+    f->x.clients = clients_new(NULL);
+    if (f->x.clients == NULL)
+        tap_bail("no memory");
+    give_up_together(f, many, AT_ONCE, 1, &let);
+    is_u64(let, AT_ONCE, "who has given up nothing is not bounded");
+    for (unsigned i = 0; i < TURNS; i++) {
+        turn(&now, 1000);
+        give_up_together(f, many, AT_ONCE, 1, &let);
+        in_all += let;
+    }
+    ok(in_all > 0 && in_all <= TURNS * LIMIT_CHURN_REQUESTS_SECOND, "then so many in a second: %u in %u", in_all,
+       (unsigned)TURNS);
+    clients_free(f->x.clients);
+    f->x.clients = NULL;
+    clock_real();
+}
+
 int main(void)
 {
     struct metrics *m = metrics_new();
@@ -470,6 +579,8 @@ int main(void)
     test_asked(&f);
     test_next(&f);
     test_continued(&f);
+    test_given_up(&f);
+    test_given_up_again(&f);
     buf_free(&f.log);
     front_stats_free(stats);
     metrics_free(m);

@@ -58,6 +58,8 @@ static void test_leave(struct front_kit *k, const struct leaving *l, enum stream
     client_close(&c, how);
     ok(front_kit_empty(k), "%s (%s): noticed", l->name, manner);
     is_int(k->gone, l->handled, "%s (%s): the proxy is told, once", l->name, manner);
+    is_double(front_kit_metric(k, "mvproxy_front_requests_given_up_total", NULL), l->handled,
+              "%s (%s): it is on its client's account", l->name, manner);
     if (how != STREAM_CLOSE_ABORT)
         is_double(front_kit_closed(k, l->reason), 1, "%s: counted as %s", l->name, l->reason);
 }

@@ -145,6 +145,8 @@ static void on_request(struct exchange *x, void *arg)
         front_kit_reply(x, 429, "");
         return;
     }
+    if ((k->accounts || k->for_clients) && !exchange_may_ask(x, 1))
+        tap_bail("refused");
     if (k->n_held >= KIT_EXCHANGES)
         tap_bail("too many requests");
     h = &k->held[k->n_held++];

@@ -47,6 +47,7 @@ struct front_h2_kit {
     bool quiet;         /* the handler neither attaches nor answers */
     bool of_peer;       /* it says that the connection is a peer's */
     bool for_clients;   /* it says so of the client that x-forwarded-for names, and refuses as it is told */
+    bool accounts;      /* what is given up is on one account */
     bool pause_all;     /* it pauses the bodies */
     bool answer_in_end; /* the sink answers when the body ends */
     uint64_t takes_us;  /* so much is the clock turned by each request (clock_fake()) */

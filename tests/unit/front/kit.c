@@ -113,6 +113,7 @@ static void on_request(struct exchange *x, void *arg)
         front_kit_reply(x, 200, "sync");
         return;
     }
+    (void)exchange_may_ask(x, 1);
     k->x = x;
     exchange_attach(x, &sink, k);
 }

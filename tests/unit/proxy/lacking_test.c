@@ -66,8 +66,7 @@ WRAPPED(rewrite_trailers,
 WRAPPED(request_summary_name_head,
         (struct request_summary * s, struct http_head *head, struct arena *a, struct arena *of_head),
         (s, head, a, of_head))
-WRAPPED(clients_behind_may_ask, (const struct clients *c, uint64_t client, uint64_t now_ms, unsigned most),
-        (c, client, now_ms, most))
+WRAPPED(exchange_may_ask, (struct exchange * x, uint64_t account), (x, account))
 WRAPPED(http_head_copy, (const struct http_head *h, struct arena *a, struct http_head *out), (h, a, out))
 WRAPPED(origin_may_repeat, (const struct origin *o, bool stranger), (o, stranger))
 
@@ -136,7 +135,7 @@ static void cancelling(void)
     w.opts.trusted_proxies = trusted;
     proxy_kit_start(&w);
     c = client(&w);
-    fail("clients_behind_may_ask", 1);
+    fail("exchange_may_ask", 1);
     say(c, "GET " PODS " HTTP/1.1\r\nHost: k\r\nX-Forwarded-For: 10.1.1.1\r\n\r\n");
     ok(has(c, "HTTP/1.1 429 ") && has(c, "Retry-After: ") && has(c, "}"), "it is to wait");
     is_u64(w.local.n_conns, 0, "no server is asked");
