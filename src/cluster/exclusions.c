@@ -320,22 +320,25 @@ static void look_whether_settled(struct exclusions *x)
                     LT("customresourcedefinitions", informer_failure(x->crds.informer)),
                     LT("apiservices", informer_failure(x->services.informer)));
     x->handler->on_change(x->arg);
-    /* What was made just before they were listed is no event; the local server may not have been serving it yet. */
-    if (exclusions_count(x) > 0)
-        x->handler->on_event(x->arg);
 }
 
 static void on_synced(void *arg)
 {
     struct source *s = arg;
+    struct exclusions *x = s->owner;
 
-    look_whether_settled(s->owner);
+    look_whether_settled(x);
+    /* What was made just before they were listed is no event; the local server may not have been serving it yet. */
+    if (exclusions_count(x) > 0)
+        x->handler->on_event(x->arg);
 }
 
 static void on_health(void *arg, const char *why)
 {
+    struct source *s = arg;
+
     (void)why;
-    on_synced(arg);
+    look_whether_settled(s->owner);
 }
 
 static void on_patience(void *arg)

@@ -109,18 +109,25 @@ static void created_later(unsigned after_ms)
     cluster_kit_end(&w);
 }
 
-/* Then it is listed, and no event tells of it; nor does the server serve it yet. */
-static void created_just_before(unsigned after_ms)
+/* Then it is listed, and no event tells of it; nor does the server serve it yet. It may be away first, for so long that
+ * nobody waits for the lists any more. */
+static void created_just_before(unsigned after_ms, bool away)
 {
     struct cluster_kit w;
 
     cluster_kit_init(&w, KIT_BASE);
+    kube_sim(w.local)->fault = away ? SIM_REFUSE : SIM_FINE;
     kube_put_crd(w.store, "crontabs.stable.example.com", "stable.example.com", "v1");
     cluster_kit_start(&w);
-    ok(cluster_kit_ready(&w, 2000), "ready");
+    if (away)
+        sim_run_ms(w.loop, EXCLUSIONS_PATIENCE_MS + 1000);
+    kube_sim(w.local)->fault = SIM_FINE;
+    ok(cluster_kit_ready(&w, away ? 20000 : 2000), "ready");
+    for (unsigned i = 0; i < 30000 && !excluded(&w, "stable.example.com", "v1"); i++)
+        sim_run_ms(w.loop, 1);
     sim_run_ms(w.loop, after_ms);
     kube_set_apis(w.local, KIT_BASE ";stable.example.com/v1:crontabs");
-    sim_run_ms(w.loop, after_ms < 500 ? 2 * after_ms + 30 : 600);
+    sim_run_ms(w.loop, away ? 2100 : after_ms < 500 ? 2 * after_ms + 30 : 600);
     ok(cluster_kit_local_serves(&w, "stable.example.com", "v1", "crontabs"),
        "a definition from before our start, served %u ms after it: known", after_ms);
     cluster_kit_end(&w);
@@ -420,8 +427,9 @@ int main(void)
     for (unsigned ms = 0; ms < 700; ms = ms == 0 ? 20 : 3 * ms)
         created_later(ms);
     created_later(1500);
-    created_just_before(100);
-    created_just_before(900);
+    created_just_before(100, false);
+    created_just_before(900, false);
+    created_just_before(0, true);
     created_at_a_busy_server();
     grace();
     changed_versions();
