@@ -250,10 +250,16 @@ static void toggle_hang(struct schedule *s, unsigned node)
     if (!hangs && fleet_server_up(s->fleet, node) == 0)
         return;
     schedule_say(s, "server %u %s", node, hangs ? "runs again" : "hangs");
-    if (!hangs)
+    if (!hangs) {
         s->hung_ms[node] = now;
+        if (s->unrenewed_ms[node] == 0 && (s->renewed_ms[node] == 0 || now > s->renewed_ms[node] + RENEWED_MS))
+            s->silent_ms[node] = now;
+    }
     s->woke_ms[node] = hangs ? now : 0;
-    s->unrenewed_ms[node] = s->renewed_ms[node] = 0;
+    s->unrenewed_ms[node] = 0;
+    s->renewed_ms[node] = hangs && s->kinds > 20 ? now : 0;
+    if (s->kinds > 20)
+        kube_pause_renewal(fleet_server(s->fleet, node), s->mute[node]);
     fleet_hang_server(s->fleet, node, !hangs);
 }
 
