@@ -216,7 +216,7 @@ static bool peer_was_read_since(void *arg, const struct peer *peer)
         return false;
     pulse_look(peer->server->pulse, &v);
     came = loop_now_ms(s->env->loop) - v.age_ms;
-    return v.state == PULSE_ANSWERS && came > peer->seen_ms && refresh_read_ms(peer->server->discovery) > came;
+    return v.state == PULSE_ANSWERS && (came <= peer->seen_ms || refresh_read_ms(peer->server->discovery) > came);
 }
 
 static const struct peers_handler peers_handler = {

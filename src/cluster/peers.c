@@ -482,8 +482,8 @@ static bool out_of_turn(struct peer *peer, int64_t since)
 
 /*
  * Whether its document was read from the process that writes this Lease: it is the one of before, whose Lease somebody
- * deleted; or it was seen to go and to come since, and read after that, as the mvproxy before it answers sooner than it
- * writes its Lease.
+ * deleted, or it was never away; or it was seen to go and to come since, and read after that, as the mvproxy before it
+ * answers sooner than it writes its Lease.
  */
 static bool is_known(const struct peers *p, const struct peer *peer, const struct lease *l)
 {

@@ -31,7 +31,8 @@ struct peers_handler {
     /* Whether the peer answers at present, and what answers at its address is this peer, not another server that has
      * its address now. */
     bool (*answers)(void *arg, const struct peer *p);
-    /* Whether the peer was away and came back since its last sign of life, and its discovery was read after that. */
+    /* Whether the peer has answered throughout since its Lease was seen last, or was away and came back, and its
+     * discovery was read after that. */
     bool (*was_read)(void *arg, const struct peer *p);
 };
 

@@ -408,11 +408,12 @@ def test_memory(world):
     a.await_log('"Reloaded"', a.reload({"max-client-memory": 8 << 20}))
     clients = []
     try:
-        for _ in range(9):
+        for _ in range(60):  # small ones: what is refused is freed at once, and must not make the difference
             clients.append(world.client("a", "admin"))
-            clients[-1].send(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 820000)
+            with contextlib.suppress(OSError):
+                clients[-1].send(b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 150000)
         walk(world, "MvproxyClientMemoryHigh", lambda: value(world, "mvproxy_client_memory_bytes") / value(world, "mvproxy_client_memory_limit_bytes") > 0.8,
-             r"(?m)^AGE +VERB +CLIENT .*PATH\n(?!\d)", r"(?m)^Clients hold [5-8] of the 8 MiB of max-client-memory", r"(?m)^Traffic: +[4-9]\d* of \d+ connections, 0 requests")
+             r"(?m)^AGE +VERB +CLIENT .*PATH\n(?!\d)", r"(?m)^Clients hold [5-8] of the 8 MiB of max-client-memory", r"(?m)^Traffic: +\d\d+ of \d+ connections, 0 requests")
     finally:
         for client in clients:
             client.close()

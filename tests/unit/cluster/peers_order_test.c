@@ -269,8 +269,10 @@ static void made_anew(bool another)
     cluster_kit_end(&s.w);
 }
 
-/* It answers before it makes its Lease, and was read then; `seen_to_go`: else that may have been the one before. */
-static void read_before_its_lease(bool seen_to_go)
+enum absence { NEVER_AWAY, BACK_FOR_LONG, JUST_BACK };
+
+/* It answers before it makes its Lease, and was read then; or it was never away, whatever the Lease's holder says. */
+static void read_before_its_lease(enum absence absence)
 {
     struct story s;
     uint64_t unknown, lost;
@@ -283,17 +285,22 @@ static void read_before_its_lease(bool seen_to_go)
     cluster_kit_start(&s.w);
     ok(cluster_kit_ready(&s.w, 3000), "ready");
     sim_run_ms(s.w.loop, 3000);
-    if (seen_to_go)
-        kube_stop(s.b, true);
-    else
+    if (absence == NEVER_AWAY)
         kube_delete(s.w.store, KUBE_LEASE, kube_id(s.b));
+    else
+        kube_stop(s.b, true);
     sim_run_ms(s.w.loop, 4000);
-    kube_sim(s.b)->fault = SIM_FINE;
-    sim_run_ms(s.w.loop, 3000);
+    if (absence == BACK_FOR_LONG) {
+        kube_sim(s.b)->fault = SIM_FINE;
+        sim_run_ms(s.w.loop, 3000);
+    }
     kube_start(s.b, 0);
     watch_b(&s, 2000, &unknown, &lost);
-    ok(seen_to_go ? unknown == 0 : unknown > 0, "%s: unknown for %llu ms",
-       seen_to_go ? "seen to go and to come" : "not seen to go", (unsigned long long)unknown);
+    ok(absence == JUST_BACK ? unknown > 0 : unknown == 0, "%s: unknown for %llu ms",
+       absence == NEVER_AWAY  ? "never away"
+       : absence == JUST_BACK ? "just back"
+                              : "back for long",
+       (unsigned long long)unknown);
     cluster_kit_end(&s.w);
 }
 
@@ -331,7 +338,8 @@ int main(void)
     left_behind();
     made_anew(false);
     made_anew(true);
-    read_before_its_lease(true);
-    read_before_its_lease(false);
+    read_before_its_lease(NEVER_AWAY);
+    read_before_its_lease(BACK_FOR_LONG);
+    read_before_its_lease(JUST_BACK);
     return tap_end();
 }
