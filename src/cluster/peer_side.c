@@ -206,7 +206,7 @@ static bool peer_answers(void *arg, const struct peer *peer)
     return !another_is_there(s, peer);
 }
 
-static bool peer_was_read_since(void *arg, const struct peer *peer)
+static bool peer_document_holds(void *arg, const struct peer *peer)
 {
     const struct peer_side *s = arg;
     struct pulse_view v;
@@ -224,7 +224,7 @@ static const struct peers_handler peers_handler = {
     .changed = on_peer_changed,
     .removed = on_peer_removed,
     .answers = peer_answers,
-    .was_read = peer_was_read_since,
+    .document_holds = peer_document_holds,
 };
 
 /* ---- the Leases, the exclusions ---- */

@@ -489,7 +489,7 @@ static bool is_known(const struct peers *p, const struct peer *peer, const struc
 {
     if (peer->leased)
         return peer_was_read(peer, l);
-    return peer->left && (slice_eq(slice_str(peer->holder), l->holder) || p->handler->was_read(p->arg, peer));
+    return peer->left && (slice_eq(slice_str(peer->holder), l->holder) || p->handler->document_holds(p->arg, peer));
 }
 
 static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *l)

@@ -33,7 +33,7 @@ struct peers_handler {
     bool (*answers)(void *arg, const struct peer *p);
     /* Whether the peer has answered throughout since its Lease was seen last, or was away and came back, and its
      * discovery was read after that. */
-    bool (*was_read)(void *arg, const struct peer *p);
+    bool (*document_holds)(void *arg, const struct peer *p);
 };
 
 struct peers_opts {

@@ -453,6 +453,19 @@ static void released(void)
 
 /* ---- HTTP/2 ---- */
 
+/* A request of that client, which the server is asked for, `n` in number on the one connection. */
+static struct h2_conn *ask_h2(struct call *c, struct back_h2_kit *k, size_t n, const char *client)
+{
+    struct h2_conn *s;
+
+    h2_call_init(c, k, "/x", NULL);
+    c->opts.client = client;
+    call_send(c);
+    s = h2_conn(k, 0);
+    (void)h2_asked(s, n);
+    return s;
+}
+
 /* Resets are passed on as long as the client does not live on them; then its streams are read to their ends. */
 static void streams(void)
 {
@@ -464,29 +477,19 @@ static void streams(void)
     stop_clock();
     h2_open(&k);
     for (n = 0; n <= LIMIT_CHURN_RESETS; n++) {
-        h2_call_init(&c, &k, "/x", NULL);
-        c.opts.client = "10.0.0.1";
-        call_send(&c);
-        s = h2_conn(&k, 0);
-        (void)h2_asked(s, n);
+        s = ask_h2(&c, &k, n, "10.0.0.1");
         cancel(&c);
         ok(h2_was_reset(s, n), "reset %zu", n);
         call_free(&c);
     }
-    h2_call_init(&c, &k, "/x", NULL);
-    c.opts.client = "10.0.0.1";
-    call_send(&c);
-    (void)h2_asked(s, n);
+    (void)ask_h2(&c, &k, n, "10.0.0.1");
     h2_headers(s, s->asked[n].id, ":status: 200\ncontent-length: 65537\n", false);
     ok(run_until(k.k.loop, buf_has(&c.log, "head(200)")), "a long answer");
     cancel(&c);
     ok(h2_was_reset(s, n++), "is not begun to be read");
     call_free(&c);
     for (size_t i = 0; i < 4; i++, n++) {
-        h2_call_init(&c, &k, "/x", NULL);
-        c.opts.client = "10.0.0.1";
-        call_send(&c);
-        (void)h2_asked(s, n);
+        (void)ask_h2(&c, &k, n, "10.0.0.1");
         cancel(&c);
         call_free(&c);
         settle(k.k.loop);
@@ -508,10 +511,7 @@ static void streams(void)
             ok(h2_was_reset(s, n), "nor for long");
         }
     }
-    h2_call_init(&c, &k, "/x", NULL);
-    c.opts.client = "10.0.0.2";
-    call_send(&c);
-    (void)h2_asked(s, n);
+    (void)ask_h2(&c, &k, n, "10.0.0.2");
     cancel(&c);
     ok(h2_was_reset(s, n), "another client's are passed on");
     call_free(&c);
@@ -531,11 +531,7 @@ static void late_resets(void)
     stop_clock();
     h2_open(&k);
     for (n = 0; n < LIMIT_CHURN_RESETS + 40; n++) {
-        h2_call_init(&c, &k, "/x", NULL);
-        c.opts.client = "10.0.0.1";
-        call_send(&c);
-        s = h2_conn(&k, 0);
-        (void)h2_asked(s, n);
+        s = ask_h2(&c, &k, n, "10.0.0.1");
         cancel(&c);
         call_free(&c);
         settle(k.k.loop);
@@ -546,10 +542,7 @@ static void late_resets(void)
         ok(h2_was_reset(s, n), "reset late, %zu", n);
     }
     turn_clock(20 * 1000 / LIMIT_CHURN_RESETS_SECOND);
-    h2_call_init(&c, &k, "/x", NULL);
-    c.opts.client = "10.0.0.1";
-    call_send(&c);
-    (void)h2_asked(s, n);
+    (void)ask_h2(&c, &k, n, "10.0.0.1");
     cancel(&c);
     call_free(&c);
     settle(k.k.loop);

@@ -228,7 +228,7 @@ static struct lease lease_of(const char *name)
 static void limits(void)
 {
     static const struct peers_handler h = {
-        .added = on_added, .changed = on_changed, .removed = on_removed, .answers = answers, .was_read = answers};
+        .added = on_added, .changed = on_changed, .removed = on_removed, .answers = answers, .document_holds = answers};
     struct peers_opts o = {.own_id = "own", .stale_after_ms = 40000, .forget_after_ms = 300000};
     struct lease own = lease_of("own"), other = lease_of("one-more");
     struct peers *p;

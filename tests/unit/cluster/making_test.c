@@ -197,8 +197,11 @@ static bool leases(struct parts *p)
 
 static bool peers(struct parts *p)
 {
-    static const struct peers_handler h = {
-        .added = on_peer, .changed = on_peer_changed, .removed = on_peer, .answers = answers, .was_read = answers};
+    static const struct peers_handler h = {.added = on_peer,
+                                           .changed = on_peer_changed,
+                                           .removed = on_peer,
+                                           .answers = answers,
+                                           .document_holds = answers};
     const struct peers_opts o = {.loop = p->w.loop, .reach = {.back = p->w.back}, .own_id = "apiserver-x"};
     struct peers *made = peers_new(&o, &h, NULL);
 
@@ -293,8 +296,11 @@ static bool long_stream(struct parts *p)
 
 static void begin(struct parts *p)
 {
-    static const struct peers_handler h = {
-        .added = on_peer, .changed = on_peer_changed, .removed = on_peer, .answers = answers, .was_read = answers};
+    static const struct peers_handler h = {.added = on_peer,
+                                           .changed = on_peer_changed,
+                                           .removed = on_peer,
+                                           .answers = answers,
+                                           .document_holds = answers};
     struct disco_doc *doc;
 
     memset(p, 0, sizeof(*p));

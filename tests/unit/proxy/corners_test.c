@@ -510,6 +510,17 @@ static void not_logged(void)
     proxy_kit_close(&w);
 }
 
+/* The server is starting, and everything is logged from now on. */
+static struct played_end *peer_of_starting(struct proxy_kit *w, FILE **log)
+{
+    (void)with_certificate(w, 1, "front-proxy-client");
+    w->opts.access_log.all = w->cluster->fails_over = true;
+    w->cluster->local_state = READINESS_STARTING;
+    proxy_kit_start(w);
+    *log = begin_log();
+    return client(w);
+}
+
 /* Sent back to a peer's mvproxy, which asks whom else it knows: by what it was asked for. */
 static void sent_back(const char *target, const char *route)
 {
@@ -518,12 +529,7 @@ static void sent_back(const char *target, const char *route)
     struct played_end *c;
     FILE *log;
 
-    (void)with_certificate(&w, 1, "front-proxy-client");
-    w.opts.access_log.all = w.cluster->fails_over = true;
-    w.cluster->local_state = READINESS_STARTING;
-    proxy_kit_start(&w);
-    log = begin_log();
-    c = client(&w);
+    c = peer_of_starting(&w, &log);
     (void)snprintf(request, sizeof(request),
                    "GET %s HTTP/1.1\r\nHost: k\r\nx-kubernetes-peer-proxied: true\r\nX-Mvproxy-If-Ready: true\r\n\r\n",
                    target);
@@ -556,12 +562,7 @@ static void looks_of_a_peer(void)
         struct played_end *c;
         FILE *log;
 
-        (void)with_certificate(&w, 1, "front-proxy-client");
-        w.opts.access_log.all = w.cluster->fails_over = true;
-        w.cluster->local_state = READINESS_STARTING;
-        proxy_kit_start(&w);
-        log = begin_log();
-        c = client(&w);
+        c = peer_of_starting(&w, &log);
         (void)snprintf(request, sizeof(request),
                        "GET %s HTTP/1.1\r\nHost: k\r\nUser-Agent: %s\r\nx-kubernetes-peer-proxied: true\r\n"
                        "X-Mvproxy-If-Ready: true\r\n\r\n",
