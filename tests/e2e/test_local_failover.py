@@ -54,6 +54,8 @@ NOTHING = ("/apis/foo.example.com/v1/bars", "/apis/apps/v1/foos", "/api/v1/foos"
 
 def test_unknown(world):
     """what no server has is 404 while the local one is away: the others know who there is; and soon when it is back"""
+    for name in world.proxies:  # everybody has read everybody: who has just started cannot deny for the others
+        until(lambda n=name: all(world.ask("GET", path, name=n).status == 404 for path in NOTHING), name + " to know all")
     world.sim.kill_server("a")
     away(world)
     for path in NOTHING:
