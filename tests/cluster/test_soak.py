@@ -17,6 +17,7 @@ from harness import rolling, waiting
 from harness.api import config_map, config_maps, ensure_namespace, expect
 from harness.informer import Informer
 from harness.knowing import Asker, Ledger, Worker, in_hands, ridden
+from harness.node import numbers
 from harness.parts import part
 from harness.runner import limit
 
@@ -24,19 +25,27 @@ KNOWN_AFTER = 2.0  # seconds from a change of what is served to when everybody m
 # What a server may come back without: a whole group, one version of a group, a resource of a version, a subresource.
 FLAGS = {"batch/v1": "--runtime-config=batch/v1=false", "autoscaling/v1": "--runtime-config=autoscaling/v1=false",
          "cronjobs": "--runtime-config=batch/v1/cronjobs=false", "pods/resize": "--feature-gates=InPlacePodVerticalScaling=false", "": None}
-# Who serves it: the newer release, or all, and without what it goes.
+RESIZE_IS_LOCKED = (1, 35)  # since when that gate cannot be closed
+# Who serves it: the newer release, or all, and without what it goes. Besides, only the newer one serves what is skewed.
 PATHS = {"/apis/batch/v1/jobs": ("all", "batch/v1"), "/apis/batch/v1/cronjobs": ("all", "batch/v1", "cronjobs"),
          "/apis/autoscaling/v1/horizontalpodautoscalers": ("all", "autoscaling/v1"),
          "/api/v1/namespaces/soak/pods/fixed/resize": ("all", "pods/resize"),
-         "/apis/resource.k8s.io/v1/deviceclasses": ("newer",), "/apis/storage.k8s.io/v1/volumeattributesclasses": ("newer",),
          "/apis/apps/v1/deployments": ("all",), "/api/v1/namespaces/default": ("all",)}
+NEW_IN_1_34 = "/apis/storage.k8s.io/v1/volumeattributesclasses"
+
+
+def _paths(cluster, versions):
+    found = {**PATHS, cluster.skew.everywhere: ("newer",)}
+    if numbers(versions[0]) < (1, 34):
+        found[NEW_IN_1_34] = ("newer",)
+    return found
 
 
 class Truth:
     """Who serves what, since when; and who is being worked on."""
 
-    def __init__(self, newer):
-        self._newer, self._lock = newer, threading.Lock()
+    def __init__(self, newer, paths):
+        self._newer, self.paths, self._lock = newer, paths, threading.Lock()
         self._serving = {}  # node name: (since, what is off, release)
         self.proxies = rolling.Windows()
         self.killed = rolling.Windows()
@@ -51,7 +60,7 @@ class Truth:
 
     def serves(self, path, begun):
         """Whether a server does that was there long before, and is still."""
-        who, *goes_with = PATHS[path]
+        who, *goes_with = self.paths[path]
         with self._lock:
             return any(since + KNOWN_AFTER < begun and off not in goes_with and (who != "newer" or version == self._newer)
                        for since, off, version in self._serving.values())
@@ -80,7 +89,7 @@ class Seer(Worker):
         return False
 
     def turn(self):
-        path = sorted(PATHS)[self.turns % len(PATHS)]
+        path = sorted(self._truth.paths)[self.turns % len(self._truth.paths)]
         asked = self._asker.try_once("GET", path)
         self._judge(asked, (200,), self._truth.serves(path, asked.begun))
         name = "%s-%d" % (self._node.name, self.turns)
@@ -121,7 +130,8 @@ def test_rounds(cluster):
     rounds, seed = int(os.environ.get("SOAK_ROUNDS") or 4), int(os.environ.get("SOAK_SEED") or random.randrange(1 << 31))
     dice = random.Random(seed)
     versions = [cluster.nodes[0].spec.version, cluster.setup.upgrade]
-    truth, ledger = Truth(versions[1]), Ledger()
+    flags = sorted(f for f in FLAGS if f != "pods/resize" or numbers(versions[1]) < RESIZE_IS_LOCKED)
+    truth, ledger = Truth(versions[1], _paths(cluster, versions)), Ledger()
     print("# %d rounds, --seed %d" % (rounds, seed), flush=True)
     first = cluster.nodes[0].direct()
     collection = config_maps(ensure_namespace(first, "soak"))
@@ -141,13 +151,13 @@ def test_rounds(cluster):
         for worker in workers:
             worker.start()
         for number in range(1, rounds + 1):
-            node, version, off = dice.choice(cluster.nodes), dice.choice(versions), dice.choice(sorted(FLAGS))
+            node, version, off = dice.choice(cluster.nodes), dice.choice(versions), dice.choice(flags)
             kill, proxy = dice.random() < 0.3, dice.random() < 0.3
             kills += kill
             begun, before, wrong = time.time(), ledger.counts.copy(), len(ledger.wrong)
             _change(node, truth, version, off, kill, proxy)
             turns = [w.turns for w in workers]
-            waiting.until(lambda t=turns: all(w.turns > n + len(PATHS) or not w.is_alive() for w, n in zip(workers, t)), "everybody goes on")
+            waiting.until(lambda t=turns: all(w.turns > n + len(truth.paths) or not w.is_alive() for w, n in zip(workers, t)), "everybody goes on")
             saw = {}
             for what, n in (ledger.counts - before).items():
                 saw[what.rsplit(" ", 1)[1]] = saw.get(what.rsplit(" ", 1)[1], 0) + n

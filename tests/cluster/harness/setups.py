@@ -105,10 +105,10 @@ def _with_words(name, version, words):
 QUICK_STOP = "--shutdown-watch-termination-grace-period=2s"
 
 
-def _upgrade(name, old, new, skewed, files="test_upgrade.py"):
+def _upgrade(name, old, new, skewed, files="test_upgrade.py", flags=()):
     """Three nodes. Watches end quickly when a server stops, and when mvproxy does, else each step would take a minute."""
     names = ["cp-a", "cp-b", "cp-c"]
-    return Setup(name, [NodeSpec(n, old, [QUICK_STOP], {"shutdown-grace-period": "5s"})
+    return Setup(name, [NodeSpec(n, old, [QUICK_STOP, *flags], {"shutdown-grace-period": "5s"})
                         for n in names], skewed(*names), (files,), core=False, upgrade=new)
 
 
@@ -154,6 +154,9 @@ def all_setups():
               skew.migrations("cp-a", "cp-b"), ("test_gate.py",), core=False),
         _upgrade("upgrade-1.37", "1.36.3", "1.37.0", skew.migrations),
         _upgrade("soak", "1.33.13", "1.34.4", skew.device_classes, "test_soak.py"),
+        # Servers that delete their Leases when they start, and are no proxies themselves.
+        _upgrade("soak-1.37", "1.36.3", "1.37.0", skew.migrations, "test_soak.py", [GATE_OFF]),
+        _upgrade("pinned-1.37", "1.36.3", "1.37.0", skew.migrations, "test_pinned.py", [GATE_OFF]),
     ]
 
 
