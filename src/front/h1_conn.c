@@ -29,14 +29,13 @@ static void refuse_body(struct h1_conn *c, unsigned status, const char *why, enu
 
 /* ---- what comes in ---- */
 
-/* What stays when the request's fields are forgotten. */
-static bool keep_request_line(struct h1_conn *c)
+/* It stays when the request's fields are forgotten; so does the method, which is a literal. */
+static bool keep_target(struct h1_conn *c)
 {
-    struct http_head *h = &c->x.request;
+    struct slice *target = &c->x.request.target;
 
-    h->method = arena_copy(c->arena, h->method);
-    h->target = arena_copy(c->arena, h->target);
-    return h->method.p != NULL && h->target.p != NULL;
+    *target = arena_copy(c->arena, *target);
+    return target->p != NULL;
 }
 
 static void start_exchange(struct h1_conn *c)
@@ -126,7 +125,7 @@ static bool take_head(struct h1_conn *c)
         end_head(c);
         if (front_conn_must_wait(c->fc))
             h1_answer_refuse(c, 429, "clients hold too much memory", FRONT_CLOSE_MEMORY);
-        else if (!keep_request_line(c))
+        else if (!keep_target(c))
             h1_answer_refuse(c, 503, "out of memory", FRONT_CLOSE_NO_MEMORY);
         else
             start_exchange(c);

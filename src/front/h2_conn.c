@@ -456,11 +456,8 @@ static bool is_reading(struct h2_conn *c)
 static void on_timer(void *arg)
 {
     struct h2_conn *c = arg;
-    uint64_t now;
+    uint64_t now = now_of(c);
 
-    if (c->state == H2_CLOSED)
-        return;
-    now = now_of(c);
     if (c->state == H2_FAILING && now - c->failed_ms >= c->fc->limits.linger_timeout_ms) {
         close_conn(c, "client does not read", c->close_reason, STREAM_CLOSE_ABORT);
         return;

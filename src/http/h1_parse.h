@@ -30,9 +30,9 @@ void h1_parser_limit(struct h1_parser *p, size_t max_bytes, size_t max_fields);
 
 /*
  * Starts a new head. The result goes to *head (made empty at once, filled at H1_DONE) with text and fields out of the
- * arena; both must live until then, the arena as long as the head is used.
+ * arena, except for the method, a literal; both must live until then, the arena as long as the head is used. What is
+ * kept until the head is complete is charged to the arena's quota.
  */
-/* What it keeps until the head is complete is charged to the arena's quota. */
 void h1_parser_begin(struct h1_parser *p, struct arena *a, struct http_head *head);
 /* Takes bytes; *consumed is exact at H1_DONE and in.n at H1_MORE. */
 enum h1_result h1_parser_feed(struct h1_parser *p, struct slice in, size_t *consumed);
