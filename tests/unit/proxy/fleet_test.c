@@ -29,6 +29,7 @@ enum {
     STEP_MAX_MS = 6000,
     QUESTION_MS = 300,
     LOOK_MS = 500,     /* at documents */
+    DAWDLING_MS = 900, /* probes and pulses have little more than a second */
     SOON_MS = 10000,   /* after the last trouble; what comes later is asked for more rarely */
     LAPSING_MS = 8000, /* more, where a Lease is not renewed */
     LEFT_MS = 15000,   /* more, until an mvproxy takes over the Lease that was not renewed for long before */
@@ -449,9 +450,16 @@ static uint64_t draw_thing(struct schedule *s)
 
 static void note_slow(struct schedule *s)
 {
-    for (unsigned i = 0; i < s->nodes; i++)
-        if (kube_sim(fleet_server(s->fleet, i))->delay_ms > 100 || kube_sim(fleet_server(s->fleet, i))->late_ms > 0)
-            s->slow_ms = loop_now_ms(fleet_loop(s->fleet));
+    uint64_t now = loop_now_ms(fleet_loop(s->fleet));
+
+    for (unsigned i = 0; i < s->nodes; i++) {
+        const struct sim_server *sim = kube_sim(fleet_server(s->fleet, i));
+
+        if (sim->delay_ms > 100 || sim->late_ms > 0)
+            s->slow_ms = now;
+        if (sim->delay_ms > DAWDLING_MS)
+            s->dawdled_ms[i] = now;
+    }
 }
 
 /* What is shown, now and then. */

@@ -65,13 +65,14 @@ struct schedule {
     uint64_t number, state, more_state; /* more: of what was added later, so that old schedules stay what they are */
     bool tell, failed;
     char apis[NODES_MAX][600];
-    bool heard[NODES_MAX][NODES_MAX];  /* this mvproxy, since it started, of that server */
-    bool told[NODES_MAX][NODES_MAX];   /* and where it is, since that was withdrawn */
-    bool met[NODES_MAX][NODES_MAX];    /* and has read it, as it is or was last */
-    uint64_t slow_ms;                  /* until when some server was slow to answer, or memory short */
-    uint64_t deaf_ms;                  /* when watches fell silent; 0: never */
-    unsigned kinds;                    /* of steps */
-    struct customs *customs;           /* NULL: none */
+    bool heard[NODES_MAX][NODES_MAX]; /* this mvproxy, since it started, of that server */
+    bool told[NODES_MAX][NODES_MAX];  /* and where it is, since that was withdrawn */
+    bool met[NODES_MAX][NODES_MAX];   /* and has read it, as it is or was last */
+    uint64_t slow_ms;                 /* until when some server was slow to answer, or memory short */
+    uint64_t dawdled_ms[NODES_MAX];   /* and when this one last was by so much that a probe may have failed; 0: never */
+    uint64_t deaf_ms;                 /* when watches fell silent; 0: never */
+    unsigned kinds;                   /* of steps */
+    struct customs *customs;          /* NULL: none */
     bool excluded[NODES_MAX][CUSTOMS]; /* this mvproxy, since it started, knows that it is one */
     /* Of answers for these; NULL: there are none. */
     void (*judge_custom)(struct schedule *s, const struct fleet_answer *a);
@@ -80,9 +81,8 @@ struct schedule {
     /* Since when a server does not renew its Lease, and may not have, if it began again only for a while; and does so
        again. 0: never did not. */
     uint64_t unrenewed_ms[NODES_MAX], silent_ms[NODES_MAX], renewed_ms[NODES_MAX];
-    bool could_read[NODES_MAX]
-                   [NODES_MAX]; /* this mvproxy, since it started, might have read that server at some time */
-    bool could_hear[NODES_MAX][NODES_MAX]; /* or might have heard of it */
+    /* This mvproxy, since it started, might have read that server at some time, or heard of it. */
+    bool could_read[NODES_MAX][NODES_MAX], could_hear[NODES_MAX][NODES_MAX];
     bool legacy[NODES_MAX];
     uint64_t formed_ms[NODES_MAX];  /* when the form of a server's discovery was changed as it ran; 0: never */
     int64_t skew_us[NODES_MAX];     /* of its clock */

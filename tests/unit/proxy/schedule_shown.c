@@ -106,8 +106,16 @@ static bool has_lapsed(struct schedule *s, unsigned from, unsigned to)
            schedule_in_touch(s, from, to) > LAPSED_MS;
 }
 
+/* Each probe that failed had it read anew, and over legacy discovery that takes many answers. */
+static bool may_have_come_anew(struct schedule *s, unsigned node)
+{
+    return s->dawdled_ms[node] > 0 && now_of(s) <= s->dawdled_ms[node] + KNOWN_MS;
+}
+
 static bool is_there(struct schedule *s, unsigned from, unsigned to)
 {
+    if (may_have_come_anew(s, to))
+        return false;
     if (from != to && schedule_may_have_lapsed(s, to))
         return false;
     if (!schedule_believed(s, to) || (from != to && has_just_woken(s, to)))
@@ -121,7 +129,8 @@ static bool is_there(struct schedule *s, unsigned from, unsigned to)
 static bool is_away(struct schedule *s, unsigned from, unsigned to)
 {
     uint64_t gone = schedule_unreachable(s, from, to);
-    bool read = from == to ? fleet_proxy_up(s->fleet, from) > gone + schedule_patience(s) : s->met[from][to];
+    bool read = from == to ? fleet_proxy_up(s->fleet, from) > fleet_server_away(s->fleet, to) + schedule_patience(s)
+                           : s->met[from][to];
 
     return read && gone > schedule_patience(s) && gone < FORGOTTEN_MS &&
            (from == to || !schedule_may_be_forgotten(s, to)) && s->lied_ms[to] == 0 && !schedule_etcd_troubled(s);
