@@ -131,11 +131,9 @@ static bool take_head(struct h1_conn *c)
             start_exchange(c);
         return c->state == H1_RECEIVING;
     }
-    if (front_conn_must_wait(c->fc)) { /* nor for the rest of a head */
+    if (front_conn_must_wait(c->fc)) /* nor for the rest of a head */
         h1_answer_refuse(c, 429, "clients hold too much memory", FRONT_CLOSE_MEMORY);
-        return false;
-    }
-    if (c->state == H1_AWAITING && h1_parser_started(c->parser))
+    else if (c->state == H1_AWAITING && h1_parser_started(c->parser))
         h1_conn_move(c, H1_READING);
     return true;
 }
