@@ -90,10 +90,13 @@ static bool stays(struct schedule *s, unsigned from, unsigned to)
            min_of(up, fleet_path_up(s->fleet, from, to)) > away + schedule_patience(s);
 }
 
-/* It hung, and who has it in view may wait for its Lease to be renewed before it counts as live. */
-static bool has_just_woken(struct schedule *s, unsigned node)
+/* It hung, and who has it in view may wait for its Lease to be renewed before it counts as live; who is away has not
+ * seen that. */
+static bool has_just_woken(struct schedule *s, unsigned from, unsigned to)
 {
-    return s->hung_ms[node] > 0 && now_of(s) <= s->woke_ms[node] + RENEWED_MS + schedule_patience(s);
+    uint64_t seen_ms = now_of(s) - fleet_server_away(s->fleet, from);
+
+    return s->hung_ms[to] > 0 && seen_ms <= s->woke_ms[to] + RENEWED_MS + schedule_patience(s);
 }
 
 /* Nobody renews its Lease, though it can be read: it may be another one that answers there. */
@@ -118,7 +121,7 @@ static bool is_there(struct schedule *s, unsigned from, unsigned to)
         return false;
     if (from != to && schedule_may_have_lapsed(s, to))
         return false;
-    if (!schedule_believed(s, to) || (from != to && has_just_woken(s, to)))
+    if (!schedule_believed(s, to) || (from != to && has_just_woken(s, from, to)))
         return false;
     if (from == to)
         return fleet_server_up(s->fleet, to) > schedule_patience(s);
