@@ -8,6 +8,7 @@
 #include <ucontext.h>
 
 #include "base/contract.h"
+#include "base/state.h"
 
 #if defined(MVPROXY_SANITIZED) && !defined(MVPROXY_LEAKS_ONLY) /* LeakSanitizer knows nothing of stacks */
 #include <sanitizer/common_interface_defs.h>
@@ -29,6 +30,26 @@ struct fiber_stack {
 };
 
 enum { ROOM = (STACK_BYTES - sizeof(struct fiber_stack)) / 64 * 64 };
+
+static const char *const state_names[] = {
+    [FIBER_NEW] = "new",   [FIBER_RUNNING] = "running", [FIBER_PAUSED] = "paused", [FIBER_CANCELLED] = "given up",
+    [FIBER_DONE] = "done", [FIBER_FAILED] = "failed",
+};
+/* While it has a stack only its own return ends it. */
+static const uint32_t state_next[] = {
+    [FIBER_NEW] = STATE(FIBER_RUNNING) | STATE(FIBER_FAILED),
+    [FIBER_RUNNING] = STATE(FIBER_PAUSED) | STATE(FIBER_DONE) | STATE(FIBER_FAILED),
+    [FIBER_PAUSED] = STATE(FIBER_RUNNING) | STATE(FIBER_CANCELLED),
+    [FIBER_CANCELLED] = STATE(FIBER_DONE) | STATE(FIBER_FAILED),
+    [FIBER_DONE] = STATE(FIBER_FAILED), /* closed */
+    [FIBER_FAILED] = STATE(FIBER_FAILED),
+};
+static const struct state_table states = STATE_TABLE("fiber", state_names, state_next);
+
+static void move(struct fiber *f, enum fiber_state to)
+{
+    state_move(&states, &f->state, to);
+}
 
 void fiber_init(struct fiber *f, fiber_fn *run, void *arg, struct quota *q)
 {
@@ -64,7 +85,7 @@ static void begin(unsigned high, unsigned low)
     struct fiber *f = (struct fiber *)((uintptr_t)high << 32 | low);
 
     ENTER_STACK(NULL, &f->stack->caller_bottom, &f->stack->caller_size);
-    f->state = f->run(f->arg, f) ? FIBER_DONE : FIBER_FAILED;
+    move(f, f->run(f->arg, f) ? FIBER_DONE : FIBER_FAILED);
     go_out(f, true);
 }
 
@@ -104,9 +125,9 @@ enum step fiber_step(struct fiber *f, size_t budget)
 {
     must_hold(f->state != FIBER_RUNNING && f->state != FIBER_CANCELLED);
     if (f->state == FIBER_NEW && !open_stack(f))
-        f->state = FIBER_FAILED;
+        move(f, FIBER_FAILED);
     if (!is_over(f)) {
-        f->state = FIBER_RUNNING;
+        move(f, FIBER_RUNNING);
         f->left = budget;
         go_in(f);
         if (is_over(f))
@@ -120,7 +141,7 @@ enum step fiber_step(struct fiber *f, size_t budget)
 bool fiber_pause(struct fiber *f)
 {
     if (f->state == FIBER_RUNNING) {
-        f->state = FIBER_PAUSED;
+        move(f, FIBER_PAUSED);
         go_out(f, false);
     }
     return f->state == FIBER_RUNNING;
@@ -130,11 +151,11 @@ void fiber_close(struct fiber *f)
 {
     must_hold(f->state != FIBER_RUNNING && f->state != FIBER_CANCELLED);
     if (f->state == FIBER_PAUSED) {
-        f->state = FIBER_CANCELLED;
+        move(f, FIBER_CANCELLED);
         f->left = 0;
         go_in(f);
         must_hold(is_over(f));
         close_stack(f);
     }
-    f->state = FIBER_FAILED;
+    move(f, FIBER_FAILED);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/state.h"
 
-#include <stdlib.h>
+#include <stdio.h>
 
-#include "base/log.h"
+#include "base/contract.h"
 
 static const char *name_of(const struct state_table *t, unsigned s)
 {
@@ -12,7 +12,9 @@ static const char *name_of(const struct state_table *t, unsigned s)
 
 void state_illegal(const struct state_table *t, unsigned from, unsigned to, const char *file, int line)
 {
-    log_emit(LOG_FATAL, 0, file, line, "An illegal change of state",
-             LOG_KVS(LT("of", t->what), LT("from", name_of(t, from)), LT("to", name_of(t, to))));
-    abort();
+    char what[160];
+
+    (void)snprintf(what, sizeof(what), "%s: a change of state from %s to %s", t->what, name_of(t, from),
+                   name_of(t, to));
+    contract_broken(file, line, what);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * States that move by a table: which state may follow which is data, one function of the module moves, and a move that
- * the table does not have ends the process (log line with both names, then abort): what follows from a state that
- * cannot be is not known to be safe.
+ * the table does not have ends the process (log line with both names, then abort: contract.h): what follows from a
+ * state that cannot be is not known to be safe.
  *
  *   enum door { DOOR_OPEN, DOOR_SHUT, DOOR_LOCKED };
  *   static const char *const door_names[] = {[DOOR_OPEN] = "open", [DOOR_SHUT] = "shut", [DOOR_LOCKED] = "locked"};

@@ -401,9 +401,11 @@ static void check_each(struct scene *s, struct cluster *c)
     for (size_t i = 0; i < n; i++) {
         const struct served_peer *p = served_peer_at(v, i);
 
-        visits[i].peer = p;
-        visits[i].silent = strcmp(sections_text(told_of(s, p->id), "answers"), "unreachable") == 0;
-        visits[i].state = p->life == SERVED_LAPSED || p->origin == NULL ? VISIT_NONE : VISIT_WAITING;
+        visits[i] = (struct visit){
+            .peer = p,
+            .silent = strcmp(sections_text(told_of(s, p->id), "answers"), "unreachable") == 0,
+            .state = p->life == SERVED_LAPSED || p->origin == NULL ? VISIT_NONE : VISIT_WAITING,
+        };
     }
     if (n > 0 && !cluster_leases_listed(c))
         findings_skipped(s->f, "peers", "the Leases cannot be read: only those are examined that %s",

@@ -3,12 +3,31 @@
 
 #include <stdio.h>
 
+#include "base/state.h"
 #include "cluster/api.h"
 #include "cluster/cluster.h"
 #include "kube/readyz.h"
 #include "net/loop.h"
 
 enum { AT_ONCE = 16, BODY_BYTES = 2 << 20, TURN_MS = 100, BEGIN_MS = 60000, PATIENCE_MS = 10000 };
+
+static const char *const state_names[] = {
+    [VISIT_NONE] = "none",       [VISIT_WAITING] = "waiting", [VISIT_ASKED] = "asked",
+    [VISIT_READING] = "reading", [VISIT_OVER] = "over",
+};
+static const uint32_t state_next[] = {
+    [VISIT_NONE] = 0,
+    [VISIT_WAITING] = STATE(VISIT_ASKED),
+    [VISIT_ASKED] = STATE(VISIT_READING) | STATE(VISIT_OVER),
+    [VISIT_READING] = STATE(VISIT_OVER),
+    [VISIT_OVER] = 0,
+};
+static const struct state_table states = STATE_TABLE("visit", state_names, state_next);
+
+static void move(struct visit *one, enum visit_state to)
+{
+    state_move(&states, &one->state, to);
+}
 
 static bool under_way(const struct visit *one)
 {
@@ -29,7 +48,7 @@ static void start(struct scene *s, struct visit *one)
 
     buf_init(&one->body, BODY_BYTES);
     one->question = (struct question){&one->answer, &one->body, false};
-    one->state = VISIT_ASKED;
+    move(one, VISIT_ASKED);
     scene_send(s, &r, &one->question);
 }
 
@@ -51,7 +70,7 @@ static void take_answer(struct scene *s, struct visit *one, uint64_t now_ms)
     if (!said)
         one->version.major = 0;
     one->since_ms = now_ms;
-    one->state = said ? VISIT_READING : VISIT_OVER;
+    move(one, said ? VISIT_READING : VISIT_OVER);
     one->answer.body = SLICE_NONE;
     if (said)
         ask_ready(s, one);
@@ -83,7 +102,7 @@ static void go_on(struct scene *s, struct visit *one, const struct served *v, ui
         if (!one->question.over || (!one->read && now_ms - one->since_ms < PATIENCE_MS))
             return;
         take_ready(one);
-        one->state = VISIT_OVER;
+        move(one, VISIT_OVER);
     }
     if (one->state == VISIT_OVER)
         buf_free(&one->body);

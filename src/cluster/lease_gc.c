@@ -7,6 +7,7 @@
 #include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "cluster/work.h"
@@ -32,6 +33,21 @@ enum state {
     STATE_DELETING,
 };
 
+static const char *const state_names[] = {
+    [STATE_STOPPED] = "stopped", [STATE_WAITING] = "waiting",   [STATE_LISTING] = "listing",
+    [STATE_WALKING] = "walking", [STATE_CHECKING] = "checking", [STATE_DELETING] = "deleting",
+};
+/* A round ends where one of its requests cannot be made. */
+static const uint32_t state_next[] = {
+    [STATE_STOPPED] = STATE(STATE_STOPPED) | STATE(STATE_WAITING),
+    [STATE_WAITING] = STATE(STATE_STOPPED) | STATE(STATE_LISTING),
+    [STATE_LISTING] = STATE(STATE_STOPPED) | STATE(STATE_WAITING) | STATE(STATE_WALKING),
+    [STATE_WALKING] = STATE(STATE_STOPPED) | STATE(STATE_WAITING) | STATE(STATE_CHECKING),
+    [STATE_CHECKING] = STATE(STATE_STOPPED) | STATE(STATE_WAITING) | STATE(STATE_WALKING) | STATE(STATE_DELETING),
+    [STATE_DELETING] = STATE(STATE_STOPPED) | STATE(STATE_WALKING),
+};
+static const struct state_table states = STATE_TABLE("collection of Leases", state_names, state_next);
+
 struct lease_gc {
     struct lease_gc_opts o;
     char *own_id;
@@ -49,16 +65,21 @@ struct lease_gc {
 static enum step walk(void *arg);
 static void walked(void *arg, bool done);
 
+static void move(struct lease_gc *g, enum state to)
+{
+    state_move(&states, &g->state, to);
+}
+
 static void wait(struct lease_gc *g)
 {
     list_cut_free(&g->cut);
-    g->state = STATE_WAITING;
+    move(g, STATE_WAITING);
     loop_timer_set(g->timer, jitter_ms(PERIOD_MS, JITTER_PERCENT));
 }
 
 static void walk_on(struct lease_gc *g)
 {
-    g->state = STATE_WALKING;
+    move(g, STATE_WALKING);
     work_start(api_work(g->o.api), &g->work, walk, walked, g);
 }
 
@@ -122,7 +143,7 @@ static void on_checked(void *arg, const struct fetch_result *r)
         return;
     }
     log_info("Collecting an expired identity Lease", LS("lease", l.name), LS("holder", l.holder));
-    g->state = STATE_DELETING;
+    move(g, STATE_DELETING);
     buf_init(&body, BODY_BYTES);
     lease_path(l.name, path);
     if (!lease_print_delete(&l, &body) || !send(g, "DELETE", path, buf_slice(&body), on_deleted))
@@ -143,7 +164,7 @@ static enum step walk(void *arg)
     arena_reset(g->arena);
     if (!lease_parse(g->arena, item, &l, &err) || !dead(g, &l))
         return STEP_MORE;
-    g->state = STATE_CHECKING;
+    move(g, STATE_CHECKING);
     lease_path(l.name, g->path);
     return STEP_DONE;
 }
@@ -197,7 +218,7 @@ static void on_timer(void *arg)
 {
     struct lease_gc *g = arg;
 
-    g->state = STATE_LISTING;
+    move(g, STATE_LISTING);
     if (!g->o.collects(g->o.arg) || !list(g))
         wait(g);
 }
@@ -214,7 +235,7 @@ void lease_gc_stop(struct lease_gc *g)
     work_cancel(api_work(g->o.api), &g->work);
     loop_timer_cancel(g->timer);
     list_cut_free(&g->cut);
-    g->state = STATE_STOPPED;
+    move(g, STATE_STOPPED);
 }
 
 struct lease_gc *lease_gc_new(const struct lease_gc_opts *o)

@@ -5,14 +5,27 @@
 
 #include "base/changes.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "kube/hostport.h"
 #include "net/cidr.h"
 
+static const char *const life_names[] = {
+    [PEER_LIVE] = "live", [PEER_LAPSED] = "lapsed", [PEER_FORGOTTEN] = "forgotten"};
+static const uint32_t next_lives[] = {
+    [PEER_LIVE] = STATE(PEER_LAPSED) | STATE(PEER_FORGOTTEN),
+    [PEER_LAPSED] = STATE(PEER_LIVE) | STATE(PEER_FORGOTTEN),
+    [PEER_FORGOTTEN] = STATE(PEER_LIVE),
+};
+static const struct state_table lives = STATE_TABLE("peer", life_names, next_lives);
+
+void peer_move(struct peer *peer, enum peer_life to)
+{
+    state_move(&lives, &peer->life, to);
+}
+
 const char *peer_life_name(enum peer_life life)
 {
-    static const char *const names[] = {"live", "lapsed", "forgotten"};
-
-    return names[life];
+    return life_names[life];
 }
 
 const char *peer_source_name(enum peer_source s)

@@ -112,6 +112,8 @@ bool peer_take_other(struct peer *peer);
 bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew);
 /* Its name in logs and metrics: the host name, or the ID if that is not known. */
 const char *peer_label(const struct peer *peer);
+/* The only way in which `life` changes; for the table. */
+void peer_move(struct peer *peer, enum peer_life to);
 const char *peer_life_name(enum peer_life life);
 const char *peer_source_name(enum peer_source s);
 

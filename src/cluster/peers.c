@@ -187,14 +187,14 @@ static struct peer *insert(struct peers *p, struct slice id, struct slice host)
 
 /* ---- life ---- */
 
-/* The only place where life changes. Returns PEER_CHANGED_LIFE if it did. */
+/* Of who is known already: it is told. Returns PEER_CHANGED_LIFE if it did. */
 static unsigned move(struct peers *p, struct peer *peer, enum peer_life to, const char *why)
 {
     enum peer_life from = peer->life;
 
     if (from == to)
         return 0;
-    peer->life = to;
+    peer_move(peer, to);
     if (to == PEER_FORGOTTEN)
         peer->answered = false;
     changes_add(p->o.reach.changes,
@@ -463,7 +463,7 @@ static void first_lease(struct peers *p, const struct lease *l)
         log_info("Lease has expired", LT("server", peer_label(peer)), LT("id", peer->id));
     } else {
         note_renewal(p);
-        peer->life = PEER_LIVE;
+        peer_move(peer, PEER_LIVE);
     }
     announce(p, peer);
 }
@@ -659,7 +659,7 @@ static void plant(struct peers *p, struct slice id, const char *host, unsigned p
     if (peer == NULL)
         return;
     peer->seed = true;
-    peer->life = PEER_LIVE;
+    peer_move(peer, PEER_LIVE);
     (void)peer_set_address(peer, PEER_FROM_ETCD, host, port);
     announce(p, peer);
 }
@@ -702,7 +702,7 @@ static bool add_static(struct peers *p, const struct peers_static_row *row)
     peer->fixed = true;
     if (is_new) {
         (void)peer_set_address(peer, PEER_FROM_STATIC, row->host, row->port);
-        peer->life = PEER_LIVE;
+        peer_move(peer, PEER_LIVE);
         announce(p, peer);
     } else if (peer_set_address(peer, PEER_FROM_STATIC, row->host, row->port) &&
                peer_settle_origin(peer, &p->o.reach, true)) {

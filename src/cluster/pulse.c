@@ -4,8 +4,10 @@
 #include <stdio.h>
 
 #include "back/back.h"
+#include "base/contract.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "kube/readyz.h"
@@ -45,6 +47,15 @@ struct pulse {
     char mvproxy[PULSE_MVPROXY_BYTES];
 };
 
+static const char *const state_names[] = {
+    [PULSE_UNKNOWN] = "unknown", [PULSE_ANSWERS] = "answers", [PULSE_UNREACHABLE] = "unreachable"};
+static const uint32_t state_next[] = {
+    [PULSE_UNKNOWN] = STATE(PULSE_UNKNOWN) | STATE(PULSE_ANSWERS) | STATE(PULSE_UNREACHABLE),
+    [PULSE_ANSWERS] = STATE(PULSE_UNKNOWN) | STATE(PULSE_ANSWERS) | STATE(PULSE_UNREACHABLE),
+    [PULSE_UNREACHABLE] = STATE(PULSE_UNKNOWN) | STATE(PULSE_ANSWERS) | STATE(PULSE_UNREACHABLE),
+};
+static const struct state_table states = STATE_TABLE("pulse", state_names, state_next);
+
 static void ask(void *arg);
 
 static uint64_t interval(const struct pulse *p)
@@ -54,13 +65,19 @@ static uint64_t interval(const struct pulse *p)
     return n <= PULSE_SERVERS ? PULSE_INTERVAL_MS : PULSE_INTERVAL_MS * n / PULSE_SERVERS;
 }
 
+static void move(struct pulse *p, enum pulse_state to)
+{
+    must_hold(to == PULSE_UNKNOWN || p->origin != NULL);
+    state_move(&states, &p->state, to);
+}
+
 static void set_state(struct pulse *p, enum pulse_state s, bool other)
 {
     enum pulse_state before = p->state;
 
     if (s != before)
         p->since_ms = loop_now_ms(p->loop);
-    p->state = s;
+    move(p, s);
     if (s != before || other)
         p->o.changed(p->o.arg, before);
 }
@@ -296,7 +313,7 @@ void pulse_set_origin(struct pulse *p, struct origin *o)
     same_place = o != NULL && p->origin != NULL && strcmp(origin_address(o), origin_address(p->origin)) == 0;
     rest(p);
     if (!same_place) {
-        p->state = PULSE_UNKNOWN;
+        move(p, PULSE_UNKNOWN);
         p->seen_ms = p->heard_ms = p->loaded_ms = p->good_ms = 0;
         p->loading = p->o.peer;
         err_clear(&p->failure);
@@ -372,8 +389,5 @@ void pulse_look(const struct pulse *p, struct pulse_view *out)
 
 const char *pulse_name(enum pulse_state s)
 {
-    static const char *const names[] = {
-        [PULSE_UNKNOWN] = "unknown", [PULSE_ANSWERS] = "answers", [PULSE_UNREACHABLE] = "unreachable"};
-
-    return names[s];
+    return state_names[s];
 }

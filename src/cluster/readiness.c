@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/state.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "kube/readyz.h"
@@ -44,6 +45,27 @@ struct readiness {
     struct loop_deferred giving_up;
 };
 
+static const char *const state_names[] = {
+    [READINESS_READY] = "ready",
+    [READINESS_UNREACHABLE] = "unreachable",
+    [READINESS_STARTING] = "starting",
+};
+/* Whatever it was, it may be found in any other: by a question, a look, or a request that failed. */
+static const uint32_t state_next[] = {
+    [READINESS_READY] = STATE(READINESS_UNREACHABLE) | STATE(READINESS_STARTING),
+    [READINESS_UNREACHABLE] = STATE(READINESS_READY) | STATE(READINESS_STARTING),
+    [READINESS_STARTING] = STATE(READINESS_READY) | STATE(READINESS_UNREACHABLE),
+};
+static const struct state_table states = STATE_TABLE("readiness of the local server", state_names, state_next);
+
+/* Without a server it is READY. */
+static void move(struct readiness *r, enum readiness_state to)
+{
+    must_hold(to == READINESS_READY || r->origin != NULL);
+    state_move(&states, &r->state, to);
+    r->since_ms = loop_now_ms(r->loop);
+}
+
 static void set_loading(struct readiness *r, bool loading)
 {
     if (r->loading && !loading)
@@ -64,8 +86,7 @@ static void set_state(struct readiness *r, enum readiness_state s, const char *w
     r->bad_looks = 0;
     r->was_good = false;
     r->served = r->served && s != READINESS_UNREACHABLE;
-    r->state = s;
-    r->since_ms = now;
+    move(r, s);
     if (s != READINESS_STARTING) /* whoever answers next may be a new process */
         set_loading(r, s == READINESS_UNREACHABLE);
     if (s == READINESS_READY)
@@ -273,9 +294,8 @@ static void forget(struct readiness *r)
 {
     if (r->state == READINESS_READY)
         return;
-    r->state = READINESS_READY;
+    move(r, READINESS_READY);
     r->loading = false;
-    r->since_ms = loop_now_ms(r->loop);
     if (r->changed != NULL)
         r->changed(r->arg);
 }
@@ -362,11 +382,5 @@ uint64_t readiness_away_ms(const struct readiness *r)
 
 const char *readiness_name(enum readiness_state s)
 {
-    static const char *const names[] = {
-        [READINESS_READY] = "ready",
-        [READINESS_UNREACHABLE] = "unreachable",
-        [READINESS_STARTING] = "starting",
-    };
-
-    return names[s];
+    return state_names[s];
 }

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "cluster/backoff.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/etcd.h"
@@ -33,6 +34,31 @@ enum state {
     STATE_LEAVING,   /* ours is being removed */
 };
 
+static const char *const state_names[] = {
+    [STATE_STOPPED] = "stopped",
+    [STATE_NOTHING] = "none, the own address is not known",
+    [STATE_NOT_NOW] = "withheld, the local server does not answer",
+    [STATE_STARTING] = "starting",
+    [STATE_PUBLISHED] = "published",
+    [STATE_YIELDED] = "written by another process",
+    [STATE_LEAVING] = "leaving",
+};
+/* Itself: looked at again. Only what has begun to be written can be published, or found to be somebody else's. */
+static const uint32_t state_next[] = {
+    [STATE_STOPPED] = STATE(STATE_STOPPED) | STATE(STATE_STARTING),
+    [STATE_NOTHING] = STATE(STATE_STOPPED) | STATE(STATE_NOTHING) | STATE(STATE_NOT_NOW) | STATE(STATE_STARTING),
+    [STATE_NOT_NOW] = STATE(STATE_STOPPED) | STATE(STATE_NOTHING) | STATE(STATE_NOT_NOW) | STATE(STATE_STARTING) |
+                      STATE(STATE_LEAVING),
+    [STATE_STARTING] = STATE(STATE_STOPPED) | STATE(STATE_NOTHING) | STATE(STATE_NOT_NOW) | STATE(STATE_STARTING) |
+                       STATE(STATE_PUBLISHED) | STATE(STATE_YIELDED) | STATE(STATE_LEAVING),
+    [STATE_PUBLISHED] = STATE(STATE_STOPPED) | STATE(STATE_NOT_NOW) | STATE(STATE_STARTING) | STATE(STATE_PUBLISHED) |
+                        STATE(STATE_YIELDED) | STATE(STATE_LEAVING),
+    [STATE_YIELDED] = STATE(STATE_STOPPED) | STATE(STATE_NOT_NOW) | STATE(STATE_STARTING) | STATE(STATE_PUBLISHED) |
+                      STATE(STATE_YIELDED) | STATE(STATE_LEAVING),
+    [STATE_LEAVING] = STATE(STATE_STOPPED) | STATE(STATE_STARTING) | STATE(STATE_LEAVING),
+};
+static const struct state_table states = STATE_TABLE("own peer endpoint record", state_names, state_next);
+
 struct record_publish {
     struct record_publish_opts o;
     struct lifetime life;
@@ -59,7 +85,7 @@ static void write_record(struct record_publish *p);
 
 static void set_state(struct record_publish *p, enum state s)
 {
-    p->state = s;
+    state_move(&states, &p->state, s);
     metric_set(p->o.metrics->record_publishing, s == STATE_PUBLISHED ? 1 : 0);
 }
 
@@ -513,13 +539,5 @@ bool record_publish_stopped(const struct record_publish *p)
 
 const char *record_publish_state_name(const struct record_publish *p)
 {
-    static const char *const names[] = {"stopped",
-                                        "none, the own address is not known",
-                                        "withheld, the local server does not answer",
-                                        "starting",
-                                        "published",
-                                        "written by another process",
-                                        "leaving"};
-
-    return names[p->state];
+    return state_names[p->state];
 }

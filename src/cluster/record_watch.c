@@ -6,6 +6,7 @@
 #include "base/changes.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "base/strmap.h"
 #include "cluster/backoff.h"
 #include "cluster/cluster_metrics.h"
@@ -28,7 +29,17 @@ enum state {
     STATE_WAITING,  /* for the next attempt */
 };
 
-static const char *const state_names[] = {"reading", "opening", "watching", "waiting"};
+static const char *const state_names[] = {[STATE_READING] = "reading",
+                                          [STATE_OPENING] = "opening",
+                                          [STATE_WATCHING] = "watching",
+                                          [STATE_WAITING] = "waiting"};
+static const uint32_t state_next[] = {
+    [STATE_READING] = STATE(STATE_OPENING) | STATE(STATE_WAITING),
+    [STATE_OPENING] = STATE(STATE_WATCHING) | STATE(STATE_WAITING),
+    [STATE_WATCHING] = STATE(STATE_READING) | STATE(STATE_WAITING),
+    [STATE_WAITING] = STATE(STATE_READING) | STATE(STATE_WAITING), /* itself: begins anew */
+};
+static const struct state_table states = STATE_TABLE("watch of peer endpoint records", state_names, state_next);
 
 struct entry {
     struct peer_record record;
@@ -219,7 +230,7 @@ static void stop_call(struct record_watch *w)
 
 static void set_state(struct record_watch *w, enum state s)
 {
-    w->state = s;
+    state_move(&states, &w->state, s);
     metric_set(w->o.metrics->record_watching, s == STATE_WATCHING ? 1 : 0);
 }
 

@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "cluster/cluster_metrics.h"
@@ -24,6 +25,15 @@ enum state {
     STATE_WAITING, /* the timer runs */
     STATE_POLLING, /* a fetch is under way */
 };
+
+static const char *const state_names[] = {
+    [STATE_IDLE] = "idle", [STATE_WAITING] = "waiting", [STATE_POLLING] = "polling"};
+static const uint32_t state_next[] = {
+    [STATE_IDLE] = STATE(STATE_IDLE) | STATE(STATE_WAITING),
+    [STATE_WAITING] = STATE(STATE_IDLE) | STATE(STATE_WAITING) | STATE(STATE_POLLING), /* itself: with another time */
+    [STATE_POLLING] = STATE(STATE_IDLE) | STATE(STATE_WAITING),
+};
+static const struct state_table states = STATE_TABLE("refresh", state_names, state_next);
 
 static const char *const trigger_names[REFRESH_TRIGGERS] = {
     [REFRESH_START] = "start",
@@ -78,9 +88,14 @@ struct refresh {
     uint64_t last_failure_ms;
 };
 
+static void move(struct refresh *r, enum state to)
+{
+    state_move(&states, &r->state, to);
+}
+
 static void schedule(struct refresh *r, enum refresh_trigger t, uint64_t delay_ms)
 {
-    r->state = STATE_WAITING;
+    move(r, STATE_WAITING);
     r->next = t;
     r->due_ms = loop_now_ms(r->loop) + delay_ms;
     loop_timer_move(r->timer, delay_ms);
@@ -354,7 +369,7 @@ static void poll_server(struct refresh *r)
     };
 
     loop_timer_cancel(r->timer);
-    r->state = STATE_POLLING;
+    move(r, STATE_POLLING);
     r->started_ms = loop_now_ms(r->loop);
     if (r->next == REFRESH_INTERVAL)
         r->fruitless = 0;
@@ -441,7 +456,7 @@ void refresh_set_origin(struct refresh *r, struct origin *o)
     backoff_reset(&r->backoff);
     if (o == NULL) {
         loop_timer_cancel(r->timer);
-        r->state = STATE_IDLE;
+        move(r, STATE_IDLE);
     } else
         schedule(r, r->ever ? REFRESH_LEASE : REFRESH_START, 0);
 }

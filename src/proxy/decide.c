@@ -79,7 +79,7 @@ void decide_anew(struct job *j)
     j->decided_anew = true;
     j->peer = NULL; /* of the old snapshot */
     j->summary.peer = NULL;
-    j->stage = JOB_STAGE_READY_PEERS;
+    job_set_stage(j, JOB_STAGE_READY_PEERS);
     j->next_candidate = j->denied = 0;
     j->peers_starting = j->peers_busy = j->stays = j->local_tried = false;
     job_waited(j);

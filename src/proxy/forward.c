@@ -73,14 +73,14 @@ static bool try_next(struct job *j, const char *retry_reason)
     if (try_next_peer(j, retry_reason))
         return true;
     if (alternatives_local_left(j)) {
-        j->stage = JOB_STAGE_LOCAL;
+        job_set_stage(j, JOB_STAGE_LOCAL);
         request_metrics_retry(j->proxy->request_metrics, j->route.row == ROUTE_ROW_NEWEST ? "older" : "last-resort");
         forward_local(j);
         return true;
     }
     if (!alternatives_starting_left(j))
         return false;
-    j->stage = JOB_STAGE_ANY_PEER;
+    job_set_stage(j, JOB_STAGE_ANY_PEER);
     j->next_candidate = 0;
     return try_next_peer(j, "last-resort");
 }
@@ -99,7 +99,7 @@ static bool send_elsewhere(struct job *j, const char *why, bool failed)
     if (!decide_fail_over(j))
         return false;
     j->local_tried = failed;
-    j->stage = JOB_STAGE_READY_PEERS;
+    job_set_stage(j, JOB_STAGE_READY_PEERS);
     j->next_candidate = 0;
     return try_next(j, why);
 }

@@ -37,6 +37,21 @@ void job_set_state(struct job *j, enum job_state state)
     state_move(&states, &j->state, state);
 }
 
+void job_set_stage(struct job *j, enum job_stage stage)
+{
+    static const char *const names[] = {[JOB_STAGE_READY_PEERS] = "ready peers",
+                                        [JOB_STAGE_LOCAL] = "the local server",
+                                        [JOB_STAGE_ANY_PEER] = "any peer"};
+    static const uint32_t next[] = {
+        [JOB_STAGE_READY_PEERS] = STATE(JOB_STAGE_READY_PEERS) | STATE(JOB_STAGE_LOCAL) | STATE(JOB_STAGE_ANY_PEER),
+        [JOB_STAGE_LOCAL] = STATE(JOB_STAGE_READY_PEERS) | STATE(JOB_STAGE_ANY_PEER),
+        [JOB_STAGE_ANY_PEER] = STATE(JOB_STAGE_READY_PEERS),
+    };
+    static const struct state_table stages = STATE_TABLE("stage of a job", names, next);
+
+    state_move(&stages, &j->stage, stage);
+}
+
 static void let_go_of_snapshot(struct job *j)
 {
     holders_drop(&j->proxy->holders, &j->holder, j->served);

@@ -30,7 +30,7 @@ enum job_state {
     JOB_ENDED,      /* the exchange is over; the job must not be touched */
 };
 
-/* Which servers are tried in a failover of the local server; in this order, each once. Changed only by forward.c. */
+/* Which servers are tried in a failover of the local server; in this order, each once, until it is decided anew. */
 enum job_stage {
     JOB_STAGE_READY_PEERS, /* the candidates, unless they are only starting */
     JOB_STAGE_LOCAL,       /* the local server after all */
@@ -122,8 +122,8 @@ bool job_believes_client(const struct job *j);
 /* mvproxy will answer itself: an audit line is written when the job ends. Returns the answer's Audit-ID, SLICE_NONE
  * when out of memory. To be called before the request's fields are freed. */
 struct slice job_answers_itself(struct job *j);
-
 void job_set_state(struct job *j, enum job_state state); /* the only way it changes */
+void job_set_stage(struct job *j, enum job_stage stage); /* likewise */
 /* Whether it may have an effect each time it is sent, whatever its method: an upgrade, a program behind the server. */
 bool job_acts(const struct job *j);
 /* Counts who asks for what not all servers serve: once, and again for each further hour that the request is open. */
