@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 
-enum { EVENTS = 4096 };
+enum { EVENTS = 4096, WATCHED = 8 };
 
-/* What loop.c believes to be libevent's. Timers only: descriptors are simulated, and signals do not come. */
+/* What loop.c believes to be libevent's. Timers, and descriptors for who asks for them; signals do not come. */
 struct event_base {
     struct list sources;
     struct list due_sources;
@@ -20,6 +20,11 @@ struct event_base {
     bool broken; /* the rest has the next turn */
     sim_order_fn *order;
     void *order_arg;
+    sim_readable_fn *readable; /* NULL: descriptors are not looked at */
+    void *readable_arg;
+    struct event *watched[WATCHED];
+    int known[WATCHED]; /* to the kernel */
+    size_t n_watched, n_known;
 };
 
 struct event_config {
@@ -67,6 +72,8 @@ struct event_base *event_base_new_with_config(const struct event_config *config)
     if (b == NULL)
         abort();
     b->n_armed = b->n_due = b->called = 0; /* the arrays are large, and read up to there */
+    b->n_watched = b->n_known = 0;
+    b->readable = NULL;
     b->order = NULL;
     b->order_arg = NULL;
     list_init(&b->sources);
@@ -76,17 +83,18 @@ struct event_base *event_base_new_with_config(const struct event_config *config)
 
 void event_base_free(struct event_base *b)
 {
-    if (b->sources.count > 0 || b->n_armed > 0) /* somebody would be called who has no loop any more */
+    if (b->sources.count > 0 || b->n_armed > 0 ||
+        b->n_watched > 0) /* somebody would be called who has no loop any more */
         abort();
     free(b);
 }
 
 int event_assign(struct event *e, struct event_base *b, evutil_socket_t fd, short what, event_callback_fn fn, void *arg)
 {
-    (void)what;
     memset(e, 0, sizeof(*e));
     e->ev_base = b;
     e->ev_fd = fd;
+    e->ev_events = what;
     e->ev_evcallback.evcb_cb_union.evcb_callback = fn;
     e->ev_evcallback.evcb_arg = arg;
     return 0;
@@ -102,11 +110,31 @@ struct event *event_new(struct event_base *b, evutil_socket_t fd, short what, ev
     return e;
 }
 
+static void watch(struct event_base *b, struct event *e)
+{
+    if (b->readable == NULL || (e->ev_events & EV_READ) == 0) /* a signal */
+        return;
+    for (size_t i = 0; i < b->n_watched; i++)
+        if (b->watched[i] == e)
+            return;
+    if (b->n_watched == WATCHED)
+        abort();
+    b->watched[b->n_watched++] = e;
+}
+
+static void unwatch(struct event_base *b, const struct event *e)
+{
+    for (size_t i = 0; i < b->n_watched; i++)
+        if (b->watched[i] == e)
+            b->watched[i] = b->watched[--b->n_watched];
+}
+
 int event_del(struct event *e)
 {
     struct event_base *b = e->ev_base;
     int at = *place(e);
 
+    unwatch(b, e);
     for (size_t i = 0; i < b->n_due; i++)
         if (b->due[i] == e)
             b->due[i] = NULL;
@@ -123,8 +151,10 @@ int event_add(struct event *e, const struct timeval *delay)
     struct event_base *b = e->ev_base;
     uint64_t due;
 
-    if (delay == NULL) /* a signal */
+    if (delay == NULL) {
+        watch(b, e);
         return 0;
+    }
     event_del(e);
     if (b->n_armed == EVENTS)
         abort();
@@ -182,6 +212,9 @@ static void collect(struct event_base *b)
             list_push_back(&b->due_sources, &s->due);
     }
     b->n_due = 0;
+    for (size_t i = 0; i < b->n_watched; i++)
+        if (b->readable(b->readable_arg, b->watched[i]->ev_fd))
+            b->due[b->n_due++] = b->watched[i];
     for (size_t i = 0; i < b->n_armed; i++)
         if (due_us(b->armed[i]) <= now)
             b->due[b->n_due++] = b->armed[i];
@@ -213,7 +246,7 @@ static void call_source(struct event_base *b, size_t at)
     s->run(s->arg);
 }
 
-static void call_timer(struct event_base *b, size_t at)
+static void call_event(struct event_base *b, size_t at)
 {
     size_t i = 0;
     struct event *e;
@@ -221,9 +254,21 @@ static void call_timer(struct event_base *b, size_t at)
     for (; b->due[i] == NULL || at > 0; i++)
         at -= b->due[i] != NULL;
     e = b->due[i];
-    event_del(e);
+    b->due[i] = NULL;
     b->called++;
+    if ((e->ev_events & EV_READ) != 0) {
+        e->ev_evcallback.evcb_cb_union.evcb_callback(e->ev_fd, EV_READ, e->ev_evcallback.evcb_arg);
+        return;
+    }
+    event_del(e);
     e->ev_evcallback.evcb_cb_union.evcb_callback(-1, EV_TIMEOUT, e->ev_evcallback.evcb_arg);
+}
+
+static void tell_kernel(struct event_base *b)
+{
+    b->n_known = b->n_watched;
+    for (size_t i = 0; i < b->n_known; i++)
+        b->known[i] = b->watched[i]->ev_fd;
 }
 
 int event_base_loop(struct event_base *b, int flags)
@@ -232,6 +277,7 @@ int event_base_loop(struct event_base *b, int flags)
 
     (void)flags;
     b->broken = false;
+    tell_kernel(b);
     collect(b);
     while ((n = left(b)) > 0 && !b->broken) {
         size_t at = n > 1 && b->order != NULL ? b->order(b->order_arg, n) : 0;
@@ -239,7 +285,7 @@ int event_base_loop(struct event_base *b, int flags)
         if (at < b->due_sources.count)
             call_source(b, at);
         else
-            call_timer(b, at - b->due_sources.count);
+            call_event(b, at - b->due_sources.count);
     }
     b->n_due = 0;
     while (list_pop_front(&b->due_sources) != NULL) /* what is still due is found again */
@@ -286,6 +332,22 @@ void sim_pass_busy_ms(struct loop *l, uint64_t ms)
         (void)sim_turn(l);
     }
     sim_pass_ms(ms);
+}
+
+void sim_descriptors(struct loop *l, sim_readable_fn *readable, void *arg)
+{
+    loop_base(l)->readable = readable;
+    loop_base(l)->readable_arg = arg;
+}
+
+bool sim_kernel_watches(const struct loop *l, int fd)
+{
+    const struct event_base *b = loop_base((struct loop *)(uintptr_t)l);
+
+    for (size_t i = 0; i < b->n_known; i++)
+        if (b->known[i] == fd)
+            return true;
+    return false;
 }
 
 size_t sim_turn(struct loop *l)

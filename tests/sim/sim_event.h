@@ -21,6 +21,16 @@ struct sim_source {
 void sim_source_add(struct loop *l, struct sim_source *s, bool (*ready)(void *arg), loop_fn *run, void *arg);
 void sim_source_remove(struct sim_source *s); /* of one that was not added: nothing */
 
+/*
+ * Descriptors for reading, for tests of what watches them itself. As by libevent with its list of changes, the kernel
+ * is told when a turn begins. `readable` is asked once in each turn of what the kernel watches. Without this they are
+ * not looked at.
+ */
+typedef bool sim_readable_fn(void *arg, int fd);
+void sim_descriptors(struct loop *l, sim_readable_fn *readable, void *arg);
+/* Whether it would wake the loop, however the descriptor fares. */
+bool sim_kernel_watches(const struct loop *l, int fd);
+
 /* Which of the n >= 2 events that are due comes next, 0 to n - 1. NULL: timers last, else as they came. */
 typedef size_t sim_order_fn(void *arg, size_t n);
 void sim_order(struct loop *l, sim_order_fn *fn, void *arg);

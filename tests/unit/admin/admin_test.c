@@ -165,6 +165,52 @@ static void test_context_replaced(void)
     admin_kit_end(&k);
 }
 
+struct rotation {
+    struct admin_kit *k;
+    struct loop_deferred turn;
+    unsigned turns_left;
+    bool done;
+};
+
+static void rotate_in_its_turn(void *arg)
+{
+    struct rotation *r = arg;
+    struct tls_ctx *other;
+
+    if (r->turns_left-- > 0) {
+        loop_defer(r->k->loop, &r->turn, rotate_in_its_turn, r);
+        return;
+    }
+    other = server_tls();
+    admin_update(r->k->admin, other);
+    tls_ctx_unref(other);
+    r->done = true;
+}
+
+/* The same before and after each step of a handshake, and of what follows it, whichever of them meet in a turn. */
+static void test_context_replaced_anywhere(void)
+{
+    enum { TURNS = 32 };
+    static const char request[] = "GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    struct tls_ctx *tls = server_tls(), *client = client_tls(NULL);
+    struct admin_kit k;
+    unsigned during = 0, failed = 0;
+
+    admin_kit_init(&k, "0.0.0.0", tls);
+    tls_ctx_unref(tls);
+    for (unsigned turn = 0; turn < TURNS; turn++) {
+        struct rotation r = {.k = &k, .turns_left = turn};
+
+        loop_defer(k.loop, &r.turn, rotate_in_its_turn, &r);
+        failed += !has(ask_over(&k, dial_admin(&k), client, request), "HTTP/1.1 200 ");
+        during += r.done;
+        loop_defer_cancel(k.loop, &r.turn);
+    }
+    ok(failed == 0 && during > 3, "a context that is replaced in any turn: %u times before the answer's end", during);
+    tls_ctx_unref(client);
+    admin_kit_end(&k);
+}
+
 /* Somebody else's handshake, which takes what a turn has for all of them, again and again. */
 struct busy {
     struct loop *loop;
@@ -671,6 +717,7 @@ int main(void)
     test_errors();
     test_tls();
     test_context_replaced();
+    test_context_replaced_anywhere();
     test_handshakes_take_turns();
     test_key_updates();
     test_handshakes_refused();
