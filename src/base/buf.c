@@ -39,6 +39,7 @@ void buf_release(struct buf *b)
 
 void buf_adopt(struct buf *b, char *p, size_t cap)
 {
+    must_hold(b->p == NULL && cap > 0);
     quota_add(b->quota, cap);
     b->p = p;
     b->cap = cap;
@@ -70,6 +71,8 @@ static bool grow(struct buf *b, size_t need)
         cap = cap > SIZE_MAX / 2 ? need : cap * 2;
     if (cap > b->ceiling)
         cap = b->ceiling;
+    /* Else it would be written behind its end, or charged with less than nothing. */
+    must_hold(cap >= need && cap >= b->cap);
     if (b->p != NULL && b->start > 0)
         compact(b);
     if (!quota_take(b->quota, cap - b->cap))
@@ -90,6 +93,7 @@ char *buf_reserve(struct buf *b, size_t n)
 
     if (b->failed)
         return NULL;
+    must_hold(len <= b->ceiling);
     if (n > b->ceiling - len) {
         b->failed = true;
         return NULL;

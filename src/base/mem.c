@@ -311,6 +311,7 @@ void *arena_alloc(struct arena *a, size_t size)
     if (size > a->ceiling)
         return NULL;
     want = round_up(size) + REDZONE;
+    must_hold(a->current->used <= a->current->cap); /* else there seems to be room without end */
     if (want > a->current->cap - a->current->used && !grow(a, want))
         return NULL;
     p = a->current->bytes + a->current->used;

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/contract.h"
 #include "base/metric.h"
 #include "base/state.h"
 #include "net/connect_head.h"
@@ -117,6 +118,7 @@ static void free_connect(void *arg)
 {
     struct connect *c = arg;
 
+    must_hold(c->dial == NULL && c->stream == NULL); /* they would call it */
     egress_proxy_unref(c->egress);
     mem_free(c->target);
     mem_free(c);

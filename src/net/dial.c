@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <sys/un.h>
 
+#include "base/contract.h"
 #include "base/state.h"
 #include "net/egress_proxy.h"
 #include "net/handshake_queue.h"
@@ -74,6 +75,7 @@ static void free_dial(void *arg)
 {
     struct dial *d = arg;
 
+    must_hold(d->stream == NULL && d->tunnel == NULL); /* they would call it */
     tls_ctx_unref(d->opts.tls);
     egress_proxy_unref(d->opts.egress);
     mem_free(d->host);
@@ -161,6 +163,7 @@ static uint64_t share_ms(const struct dial *d)
     uint64_t now = loop_now_ms(d->loop);
     uint64_t left = d->deadline_ms > now ? d->deadline_ms - now : 1;
 
+    must_hold(d->next <= d->n_addresses);
     return left / (d->n_addresses - d->next + 1) + 1;
 }
 
@@ -210,6 +213,7 @@ static void on_tunnel(int fd, struct relay *relay, const char *failure, void *ar
     const struct dial_address *a = &d->addresses[d->next - 1];
     struct stream_opts o = stream_opts(d);
 
+    must_hold(d->next > 0 && d->stream == NULL);
     d->tunnel = NULL;
     if (fd < 0) {
         note(d, "%s", failure);

@@ -55,6 +55,7 @@ struct egress_proxy *egress_proxy_new(const struct egress_proxy_opts *o, const s
 
 struct egress_proxy *egress_proxy_ref(struct egress_proxy *v)
 {
+    must_hold(v->refs > 0);
     v->refs++;
     return v;
 }

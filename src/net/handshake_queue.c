@@ -100,7 +100,10 @@ static void take_out(struct handshake_queue *q, struct handshake_step *n, bool s
     if (lane->waiting.count > 0) {
         list_push_back(&q->ring, &lane->node);
     } else if (lane != &q->shared) {
-        strmap_remove(q->by_address, slice_of(lane->address, lane->address_bytes));
+        const struct handshake_lane *removed =
+            strmap_remove(q->by_address, slice_of(lane->address, lane->address_bytes));
+
+        must_hold(removed == lane);
         mem_free(lane);
     }
 }

@@ -45,7 +45,8 @@ void lifetime_retire(struct lifetime *life, loop_fn *free_fn, void *arg)
 {
     if (refused(life, "Ended twice"))
         return;
-    life->free_fn = free_fn; /* from here on whatever a guest provokes is refused */
+    must_hold(free_fn != NULL); /* it is what tells that the life is over */
+    life->free_fn = free_fn;    /* from here on whatever a guest provokes is refused */
     life->free_arg = arg;
     loop_timers_end(life->timers);
     for (struct lifetime_work *w = life->works; w != NULL; w = w->next)
@@ -68,6 +69,7 @@ struct loop_timer *lifetime_timer(struct lifetime *life, loop_fn *fn, void *arg)
 
 void lifetime_work_init(struct lifetime *life, struct lifetime_work *w, enum loop_queue queue, loop_fn *fn, void *arg)
 {
+    must_hold(!list_linked(&w->node.node)); /* made twice, what waits would be lost in its queue */
     *w = (struct lifetime_work){.node = {.fn = fn, .arg = arg}, .life = life, .next = life->works, .queue = queue};
     life->works = w;
 }
@@ -94,6 +96,8 @@ void lifetime_guest(struct lifetime *life, struct lifetime_guest *g, void (*canc
         cancel(arg);
         return;
     }
+    /* Who is another's guest would leave a list that he is not on. */
+    must_hold(!list_linked(&g->node) || g->life == life);
     g->life = life;
     g->cancel = cancel;
     g->arg = arg;

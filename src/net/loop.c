@@ -429,6 +429,7 @@ static void run_turn(struct loop *l, bool may_block)
     int flags = EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY;
     unsigned seen;
 
+    must_hold(l->depth == 0); /* a turn inside of a callback would free what that still uses */
     l->turn++;
     if (l->queues[LOOP_AT_LEAVE].count > 0) { /* queued by calls from outside the loop */
         loop_enter(l);

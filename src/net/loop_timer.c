@@ -4,6 +4,8 @@
 #include <sys/time.h>
 
 #include "net/lifetime.h"
+
+#include "base/contract.h"
 #include "net/loop_internal.h"
 
 struct loop_timer {
@@ -98,8 +100,10 @@ static void leave_chain(struct loop_timer *t)
 {
     struct loop_timer **at = t->chain;
 
-    while (*at != t)
+    while (*at != t) {
+        must_hold(*at != NULL);
         at = &(*at)->next;
+    }
     *at = t->next;
 }
 
@@ -113,6 +117,7 @@ void loop_timer_free(struct loop_timer *t)
         leave_chain(t);
         t->life = NULL;
     }
+    must_hold(t->work.fn == on_late); /* freed once: its free waits in another queue than on_late() does */
     t->pending = false;
     event_del(&t->event);
     loop_release_timer(t->loop, &t->work);
@@ -121,6 +126,7 @@ void loop_timer_free(struct loop_timer *t)
 
 void loop_timer_give(struct loop_timer *t, struct lifetime *life, struct loop_timer **first)
 {
+    must_hold(t->life == NULL);
     t->life = life;
     t->chain = first;
     t->next = *first;
@@ -140,6 +146,7 @@ void loop_timers_free(struct loop_timer *first)
 {
     for (struct loop_timer *next; first != NULL; first = next) {
         next = first->next;
+        must_hold(!first->armed && !list_linked(&first->work.node)); /* libevent and the loop know nothing of it */
         mem_free(first);
     }
 }

@@ -6,6 +6,7 @@
 #include <event2/event_struct.h>
 #include <unistd.h>
 
+#include "base/contract.h"
 #include "base/limits.h"
 #include "net/lifetime.h"
 #include "net/loop_internal.h"
@@ -73,6 +74,7 @@ static bool consume(struct waiting *w, size_t upto)
 {
     size_t wanted = upto - w->n;
 
+    must_hold(upto >= w->n && upto <= sizeof(w->head)); /* a header is longer than what was too short for it */
     w->n = upto;
     return wanted == 0 || recv(w->fd, w->head + upto - wanted, wanted, 0) == (ssize_t)wanted;
 }

@@ -202,6 +202,7 @@ void stream_got_input(struct stream *s)
 
     if (len == s->in_known)
         return;
+    must_hold(len > s->in_known); /* only stream_consume() takes, and says so */
     s->bytes_in += len - s->in_known;
     account(s);
     mark(s, STREAM_READABLE);
@@ -277,6 +278,7 @@ void stream_resume(struct stream *s, unsigned reasons)
 
 void stream_set_owner(struct stream *s, stream_fn *fn, void *arg)
 {
+    must_hold(!lifetime_over(&s->life));
     s->fn = fn;
     s->arg = arg;
     if (stream_input_len(s) > 0)
@@ -323,6 +325,7 @@ static void free_stream(void *arg)
 {
     struct stream *s = arg;
 
+    must_hold(s->fd < 0 && !s->delivering); /* neither the kernel nor an owner is at it */
     if (s->ops->release != NULL)
         s->ops->release(s);
     if (s->in != NULL)

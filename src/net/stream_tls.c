@@ -8,6 +8,7 @@
  */
 #include "net/stream_tls.h"
 
+#include "base/contract.h"
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/bufferevent_ssl.h>
@@ -156,6 +157,7 @@ static bool read_record(struct stream *s)
         stream_broke(s, "out of memory");
         return false;
     }
+    must_hold(room.iov_len >= (size_t)most);
     ERR_clear_error();
     n = SSL_read(t->ssl, room.iov_base, most);
     if (n > 0) {

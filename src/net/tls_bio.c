@@ -14,6 +14,7 @@ static void evict(void *holder)
     struct recv_area *area = loop_recv_area_peek(b->stream->loop);
     size_t n = b->end - b->start;
 
+    must_hold(b->kept.p == NULL && b->start <= b->end && b->end <= sizeof(area->bytes));
     if (!buf_append(&b->kept, slice_of(area->bytes + b->start, n))) {
         b->recv_error = ENOMEM;
         n = 0;
@@ -39,6 +40,7 @@ static int take(struct tls_bio *b, char *out, size_t want)
     size_t n = b->end - b->start < want ? b->end - b->start : want;
 
     must_hold(b->start <= b->end && (b->kept.p != NULL || area->holder == b)); /* not another's bytes */
+    must_hold(b->end <= (b->kept.p != NULL ? buf_len(&b->kept) : sizeof(area->bytes)));
     memcpy(out, from + b->start, n);
     b->start += n;
     if (b->start == b->end) {

@@ -55,6 +55,7 @@ static void count(struct handshake *h, int by)
 
         if (strcmp(other->ip, h->ip) != 0)
             continue;
+        must_hold(by > 0 || other->alike > 0);
         other->alike += (size_t)by;
         if (other != h && by > 0)
             h->alike++;

@@ -169,6 +169,7 @@ static struct tls_ctx *ctx_new(bool server, int min_version, const char *const *
 
 struct tls_ctx *tls_ctx_ref(struct tls_ctx *c)
 {
+    must_hold(c->refs > 0);
     c->refs++;
     return c;
 }
