@@ -62,6 +62,7 @@ static void free_conn(void *arg)
     struct h1_client *c = arg;
     struct origin *o = c->origin;
 
+    must_hold(c->request == NULL && c->stream == NULL && !list_linked(&c->node));
     h1_parser_free(c->parser);
     h1_body_reset(&c->body);
     mem_free(c);
@@ -94,6 +95,7 @@ static void cancel_dial(void *arg)
 
 void h1_client_dials(struct h1_client *c, struct dial *d, struct back_request *dedicated)
 {
+    must_hold(c->dial == NULL && c->stream == NULL);
     c->dial = d;
     c->dedicated = dedicated;
     lifetime_guest(&c->life, &c->dial_guest, cancel_dial, d);
@@ -122,6 +124,7 @@ void h1_client_discard(struct h1_client *c)
 
 void h1_client_opened(struct h1_client *c, struct stream *s)
 {
+    must_hold(c->stream == NULL);
     c->stream = s;
     c->number = ++c->origin->back->connections;
     stream_set_owner(s, on_stream, c);

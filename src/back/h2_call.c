@@ -6,6 +6,7 @@
 
 #include "back/bearers.h"
 #include "back/withhold.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -65,6 +66,7 @@ static void detach(struct h2_call *call)
         return;
     (void)nghttp2_session_set_stream_user_data(c->session, call->id, NULL);
     list_remove(&c->calls, &call->node);
+    must_hold(c->bulk >= is_bulk(call));
     c->bulk -= is_bulk(call);
     call->c = NULL;
     metric_add(c->origin->m.streams, -1);
@@ -94,6 +96,7 @@ static void set_window(struct h2_call *call, int32_t size);
 /* The request has what it wanted of HTTP/2. */
 static void leave(struct h2_call *call)
 {
+    must_hold(call->c == NULL); /* what the stream still brings would be the next request's */
     lifetime_cancel(&call->work);
     buf_release(&call->in);
     buf_release(&call->out);
@@ -102,6 +105,7 @@ static void leave(struct h2_call *call)
 
 static void free_call(struct h2_call *call)
 {
+    must_hold(call->c == NULL);
     buf_free(&call->in);
     buf_free(&call->out);
     mem_free(call);
@@ -129,6 +133,7 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *to, size_t
     (void)arg;
     if (call == NULL)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    must_hold(call->id == id && call->c != NULL); /* no byte on another's stream */
     waiting = buf_slice(&call->out);
     if (waiting.n == 0 && !call->r->body_finished) {
         call->starved = true;
@@ -564,6 +569,7 @@ void h2_call_fields_end(struct h2_call *call, bool ended)
 
 static void set_window(struct h2_call *call, int32_t size)
 {
+    must_hold(call->c->bulk >= is_bulk(call));
     call->c->bulk -= is_bulk(call);
     call->window = size;
     call->c->bulk += is_bulk(call);

@@ -108,6 +108,8 @@ static void free_conn(void *arg)
     struct h2_client *c = arg;
     struct origin *o = c->origin;
 
+    must_hold(!c->in_session && c->stream == NULL);
+    must_hold(c->calls.count + c->waiting.requests.count == 0); /* they would come back to it */
     nghttp2_session_del(c->session);
     mem_free_secret(c->credential, c->credential_len);
     mem_free(c);

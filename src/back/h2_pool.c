@@ -3,6 +3,7 @@
 
 #include "back/bearers.h"
 #include "back/h2_session.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "http/h2_fields.h"
@@ -247,6 +248,7 @@ bool h2_pool_take(struct pool *p, struct back_request *r)
     if (c != NULL) {
         if (c->bulk > 0)
             spread(p, r, n_open);
+        must_hold(bearer_is_shared(r) || c->bearer == r->bearer); /* gone() finds it there */
         if (!bearer_is_shared(r))
             bearer_slot(r)->used = c;
         h2_call_start(c, r);

@@ -5,6 +5,7 @@
  */
 #include "back/h2_session.h"
 
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "http/h2_fields.h"
@@ -13,7 +14,10 @@
 
 static struct h2_call *call_of(nghttp2_session *session, int32_t id)
 {
-    return id == 0 ? NULL : nghttp2_session_get_stream_user_data(session, id);
+    struct h2_call *call = id == 0 ? NULL : nghttp2_session_get_stream_user_data(session, id);
+
+    must_hold(call == NULL || (call->id == id && call->c != NULL)); /* no byte of another's stream */
+    return call;
 }
 
 /* Go's servers open two windows with each read, and read by as little as 512 bytes. */

@@ -154,6 +154,7 @@ struct origin *origin_make(struct back *b, const struct origin_opts *opts)
 
 struct origin *origin_ref(struct origin *o)
 {
+    must_hold(o->refs > 0);
     o->refs++;
     return o;
 }

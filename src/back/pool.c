@@ -367,8 +367,10 @@ static void gone(struct h1_client *c)
 {
     struct pool *p = pool_of(c);
 
-    if (c->dial != NULL && c->dedicated == NULL)
+    if (c->dial != NULL && c->dedicated == NULL) {
+        must_hold(p->dialling_shared > 0);
         p->dialling_shared--;
+    }
     balance(p);
 }
 
@@ -443,9 +445,15 @@ void pool_drop_all(struct pool *p)
         }
 }
 
+/* Whoever is on one of its lists would find it gone. */
 static void free_pool(void *arg)
 {
-    mem_free(arg);
+    struct pool *p = arg;
+
+    must_hold(n_waiting(p) + p->held.requests.count + p->h2_clients.count == 0);
+    for (size_t i = 0; i < CONN_GONE; i++)
+        must_hold(p->h1.by_state[i].count == 0);
+    mem_free(p);
 }
 
 struct pool *pool_new(struct origin *o, enum pool_kind kind)

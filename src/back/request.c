@@ -139,6 +139,7 @@ static void request_free(void *arg)
     struct back_request *r = arg;
     struct origin *o = r->origin;
 
+    must_hold(r->state == REQUEST_OVER && r->link == NULL && !list_linked(&r->node));
     if (r->opts.lasting || o->back == NULL)
         arena_free(r->arena);
     else
@@ -210,6 +211,7 @@ void request_place(struct back_request *r, bool fresh)
 
 void request_set_link(struct back_request *r, const struct link_ops *ops, void *self)
 {
+    must_hold(ops == NULL || r->state != REQUEST_OVER);
     r->link = ops;
     r->link_self = self;
 }

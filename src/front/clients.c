@@ -97,6 +97,7 @@ static void count_open(struct clients *c, struct client_address *a, bool more)
 {
     size_t before = counted(a->open), after = counted(more ? ++a->open : --a->open);
 
+    must_hold(before == 0 || c->with[before] > 0);
     if (before > 0)
         c->with[before]--;
     if (after > 0)
@@ -126,6 +127,7 @@ enum clients_verdict clients_enter(struct clients *c, struct client_member *m, s
 /* How many of its connections have asked something. */
 static size_t asked_by(const struct client_address *a)
 {
+    must_hold(a->open >= a->fresh.count);
     return a->open - a->fresh.count;
 }
 
@@ -135,6 +137,7 @@ void clients_asked(struct clients *c, struct client_member *m)
         return;
     list_remove(&c->fresh, &m->among_all);
     list_remove(&m->address->fresh, &m->of_address);
+    must_hold(c->fresh_addresses > 0);
     if (m->address->fresh.count == 0)
         c->fresh_addresses--;
     c->asking += asked_by(m->address) == 1;
@@ -148,19 +151,22 @@ void clients_leave(struct clients *c, struct client_member *m)
     must_hold(m->address->open > 0);
     m->left = true;
     count_open(c, m->address, false);
+    must_hold(c->asking > 0); /* this one is counted as one that has asked, by now */
     c->asking -= asked_by(m->address) == 0;
 }
 
 void clients_gone(struct clients *c, struct client_member *m)
 {
     struct client_address *a = m->address;
+    const struct client_address *removed;
 
     m->address = NULL;
     must_hold(a == NULL || (a->members > 0 && !list_linked(&m->of_address)));
     if (a == NULL || --a->members > 0)
         return;
     memory_address_leave(&a->memory);
-    strmap_remove(c->by_ip, slice_str(a->ip));
+    removed = strmap_remove(c->by_ip, slice_str(a->ip));
+    must_hold(removed == a && a->fresh.count == 0); /* nobody is on its list */
     mem_free(a);
 }
 
@@ -222,6 +228,7 @@ struct client_member *clients_surplus(const struct clients *c, const struct clie
 
     if (max == 0 || c->fresh.count <= max)
         return NULL;
+    must_hold(c->fresh_addresses > 0);
     share = max / c->fresh_addresses;
     if (newcomer->address->fresh.count > share && newcomer->address->fresh.count > 1)
         return oldest_of(newcomer->address);

@@ -3,6 +3,7 @@
 
 #include "base/churn.h"
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -242,6 +243,7 @@ bool exchange_responded(const struct exchange *x)
 
 void exchange_attach(struct exchange *x, const struct exchange_sink *sink, void *arg)
 {
+    must_hold(exchange_held(x) && x->sink == NULL); /* one hears of its end, and only before that */
     x->sink = sink;
     x->sink_arg = arg;
 }

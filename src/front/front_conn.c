@@ -2,6 +2,7 @@
 #include "front/front_conn.h"
 
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/log.h"
 
 /* ---- beginning ---- */
@@ -11,6 +12,8 @@ static void free_conn(void *arg)
 {
     struct front_conn *fc = arg;
 
+    must_hold(!list_linked(&fc->node) && !list_linked(&fc->idle) && !list_linked(&fc->resting) &&
+              !list_linked(&fc->waiting));
     memory_leave(&fc->memory);
     clients_gone(fc->host->clients, &fc->client);
     mem_free(fc);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/h1_state.h"
 
+#include "base/contract.h"
 #include "base/state.h"
 
 /*
@@ -115,6 +116,7 @@ static void free_conn(void *arg)
 {
     struct h1_conn *c = arg;
 
+    must_hold(!exchange_held(&c->x)); /* the proxy would go on with it */
     h1_body_reset(&c->body);
     h1_parser_free(c->parser);
     exchange_forget_request(&c->x);

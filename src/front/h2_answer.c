@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/h2_answer.h"
 
+#include "base/contract.h"
 #include "base/log.h"
 #include "front/h2_head.h"
 #include "front/h2_stream.h"
@@ -20,6 +21,7 @@ ssize_t h2_answer_read(nghttp2_session *session, int32_t id, uint8_t *buf, size_
     struct h2_stream *st = source->ptr;
     size_t n = buf_len(&st->out);
 
+    must_hold(st->id == id);
     (void)buf;
     (void)arg;
     if (n == 0 && st->sending == H2_ANSWERING) {
@@ -63,7 +65,8 @@ int h2_answer_send(nghttp2_session *session, nghttp2_frame *frame, const uint8_t
     struct h2_conn *c = arg;
 
     (void)session;
-    (void)frame; /* never padded: we set no callback that would ask for it */
+    must_hold(st->c == c && st->id == frame->hd.stream_id); /* never padded: we set no callback that would ask for it */
+    must_hold(length <= buf_len(&st->out));
     if (stream_congested(c->stream))
         return NGHTTP2_ERR_WOULDBLOCK;
     if (!h2_conn_write(c, slice_of((const char *)head, FRAME_HEAD_BYTES)) ||

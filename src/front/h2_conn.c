@@ -2,6 +2,7 @@
 #include "front/h2_conn.h"
 
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/log.h"
 #include "front/h2_request.h"
 #include "front/h2_session.h"
@@ -27,6 +28,7 @@ static void free_conn(void *arg)
 {
     struct h2_conn *c = arg;
 
+    must_hold(!c->in_session && c->streams.count + c->woken.count + c->n_bodies + c->n_waiting == 0);
     nghttp2_session_del(c->session);
     mem_free(c);
 }

@@ -2,6 +2,7 @@
 #include "front/h2_head.h"
 
 #include "base/clock.h"
+#include "base/contract.h"
 #include "http/h1_check.h"
 #include "http/h1_parse.h"
 #include "http/h2_fields.h"
@@ -135,6 +136,7 @@ static struct slice join_crumbs(struct h2_stream *st, size_t n)
 
         if (!is_cookie(&h->fields[i]))
             continue;
+        must_hold(value.n + 2 <= n - at);
         if (value.n > 0)
             memcpy(text + at, value.p, value.n);
         memcpy(text + at + value.n, "; ", 2);

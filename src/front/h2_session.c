@@ -2,6 +2,7 @@
 #include "front/h2_session.h"
 
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/log.h"
 #include "front/h2_answer.h"
 #include "front/h2_head.h"
@@ -16,7 +17,10 @@ enum { RATE_MS = 1000 };
 
 static struct h2_stream *stream_by(nghttp2_session *session, int32_t id)
 {
-    return nghttp2_session_get_stream_user_data(session, id);
+    struct h2_stream *st = nghttp2_session_get_stream_user_data(session, id);
+
+    must_hold(st == NULL || st->id == id); /* no byte of another's stream */
+    return st;
 }
 
 /* Counts one; true beyond the limit. */

@@ -115,6 +115,7 @@ static void free_stream(void *arg)
     struct h2_stream *st = arg;
     struct arena *arena = st->x.arena; /* which it lies in */
 
+    must_hold(!exchange_held(&st->x)); /* the proxy would go on with it */
     buf_free(&st->in);
     buf_free(&st->out);
     exchange_forget_request(&st->x);
@@ -126,6 +127,7 @@ void h2_stream_free_later(struct h2_stream *st)
     struct h2_conn *c = st->c;
 
     h2_stream_receive(st, H2_RECEIVED);
+    must_hold(c->n_waiting >= st->waiting);
     c->n_waiting -= st->waiting;
     list_remove(&c->streams, &st->node);
     front_conn_idle(c->fc, c->streams.count == 0 && c->state != H2_CLOSED);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "front/memory.h"
 
+#include "base/contract.h"
 #include "base/limits.h"
 #include "net/loop.h"
 
@@ -114,7 +115,10 @@ static void on_large(struct quota *q)
 
 static void look_at_addresses(struct memory *m)
 {
-    m->little = m->all.held - look_at_large(m, m->large.count);
+    size_t large = look_at_large(m, m->large.count);
+
+    must_hold(large <= m->all.held);
+    m->little = m->all.held - large;
     m->crowd = m->little + m->large.count * LIMIT_CLIENT_LITTLE >= enough(m);
 }
 
@@ -398,6 +402,7 @@ struct quota *memory_heads_of(struct memory_holder *h, uint64_t client)
 
 void memory_leave(struct memory_holder *h)
 {
+    must_hold(h->memory == NULL); /* dismissed: nobody finds it any more */
     if (h->clients != NULL)
         quota_give(&h->held, CLIENTS * sizeof(*h->clients));
     must_hold(h->held.held == 0);
