@@ -146,6 +146,7 @@ static void end_one(struct connections *c)
 {
     struct connection *first = &c->open[0];
 
+    must_hold(c->n_open > 0);
     for (size_t i = 1; i < c->n_open; i++)
         if (goes_before(c, &c->open[i], first))
             first = &c->open[i];

@@ -3,6 +3,7 @@
 
 #include "back/back.h"
 #include "base/buf.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/strmap.h"
@@ -167,6 +168,7 @@ static void unuse(struct exclusions *x, const char *text, bool service)
 
     if (g == NULL || g->users == 0)
         return;
+    must_hold(g->services >= service);
     g->services -= service;
     if (--g->users > 0)
         return;

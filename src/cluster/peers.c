@@ -177,6 +177,7 @@ static struct peer *insert(struct peers *p, struct slice id, struct slice host)
         log_error("Out of memory for a peer", LS("id", id));
         return NULL;
     }
+    must_hold(!found && p->n < p->cap); /* no two peers of one identity */
     memmove(&p->table[at + 1], &p->table[at], (p->n - at) * sizeof(*p->table));
     p->table[at] = peer;
     p->n++;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/changes.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/state.h"
@@ -111,6 +112,7 @@ static void remove_entry(struct record_watch *w, struct slice id)
     if (e == NULL)
         return;
     if (e->usable) {
+        must_hold(w->usable > 0);
         w->usable--;
         log_info("Peer endpoint record gone", LT("id", e->record.id));
         changed(w, "removed");
@@ -123,6 +125,7 @@ static void refuse(struct record_watch *w, struct entry *e, struct slice id, con
 {
     bool was = e->usable, news = was || e->revision == 0;
 
+    must_hold(w->usable >= was);
     w->usable -= was;
     e->usable = false;
     if (!news)

@@ -254,6 +254,7 @@ size_t served_own_bytes(const struct served *s)
 
 struct served *served_ref(struct served *s)
 {
+    must_hold(s->refs > 0);
     s->refs++;
     return s;
 }
@@ -332,6 +333,7 @@ size_t served_n_peers(const struct served *s)
 
 const struct served_peer *served_peer_at(const struct served *s, size_t i)
 {
+    must_hold(i < s->is.n_peers); /* a candidate is a number, and means nothing in another snapshot */
     return &s->is.peers[i];
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/served_documents.h"
 
+#include "base/contract.h"
+
 struct served_documents {
     unsigned refs;
     struct served_document at[SERVED_SHAPES];
@@ -27,6 +29,7 @@ struct served_documents *served_documents_new(const struct served_document docum
 
 struct served_documents *served_documents_ref(struct served_documents *d)
 {
+    must_hold(d == NULL || d->refs > 0);
     if (d != NULL)
         d->refs++;
     return d;
@@ -34,6 +37,7 @@ struct served_documents *served_documents_ref(struct served_documents *d)
 
 void served_documents_unref(struct served_documents *d)
 {
+    must_hold(d == NULL || d->refs > 0);
     if (d == NULL || --d->refs > 0)
         return;
     for (size_t i = 0; i < SERVED_SHAPES * 3; i++)

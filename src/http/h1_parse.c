@@ -2,6 +2,7 @@
 #include "http/h1_parse.h"
 
 #include "base/buf.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "http/h1_check.h"
 #include "http/llhttp_names.h"
@@ -120,6 +121,7 @@ static int on_value(llhttp_t *ll, const char *at, size_t n)
     struct h1_parser *p = parser_of(ll);
     struct mark *m = &p->marks[p->n_marks - 1];
 
+    must_hold(p->n_marks > 0); /* llhttp tells of a name first */
     if (m->value_len == 0)
         m->value = (uint32_t)offset_of(p, at);
     m->value_len = (uint32_t)offset_of(p, at) + (uint32_t)n - m->value;

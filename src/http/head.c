@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/head.h"
 
+#include "base/contract.h"
 #include "base/limits.h"
 
 enum { LONGEST_NAME = 22, SAME_LENGTH = 4 };
@@ -188,6 +189,7 @@ static bool add(struct http_head *h, struct arena *a, const struct http_field *f
 {
     if (h->n_fields >= h->cap_fields && !grow(h, a))
         return false;
+    must_hold(h->n_fields < h->cap_fields);
     h->fields[h->n_fields++] = *f;
     return true;
 }

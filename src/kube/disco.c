@@ -31,6 +31,7 @@ struct disco_doc *disco_doc_ref(const struct disco_doc *d)
 {
     struct disco_doc *mine = (struct disco_doc *)(uintptr_t)d;
 
+    must_hold(d->refs > 0);
     mine->refs++;
     return mine;
 }
@@ -206,6 +207,7 @@ struct disco *disco_ref(const struct disco *d)
 {
     struct disco *mine = (struct disco *)(uintptr_t)d;
 
+    must_hold(d->refs > 0);
     mine->refs++;
     return mine;
 }

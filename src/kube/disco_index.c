@@ -7,6 +7,7 @@
  */
 #include "kube/disco_index.h"
 
+#include "base/contract.h"
 #include "base/limits.h"
 #include "kube/disco_doc.h"
 
@@ -78,6 +79,7 @@ static bool judge_subresources(struct disco_index *x, struct disco_resource *r, 
         note_left_out(x, name, s->name);
         all = false;
         *next = s->next;
+        must_hold(r->n_subresources > 0);
         r->n_subresources--;
     }
     return all;
@@ -101,6 +103,7 @@ static bool enter_resources(struct disco_index *x, struct disco_group *g, struct
             note_left_out(x, &name, SLICE_LIT(""));
             v->reduced = x->judges;
             *next = r->next;
+            must_hold(v->n_resources > 0 && x->doc->n_resources > 0);
             v->n_resources--;
             x->doc->n_resources--;
         }
@@ -129,6 +132,7 @@ static bool enter_versions(struct disco_index *x, struct disco_group *g)
             note_left_out(x, &name, SLICE_LIT(""));
             g->reduced = x->judges;
             *next = v->next;
+            must_hold(g->n_versions > 0 && x->doc->n_resources >= v->n_resources);
             g->n_versions--;
             x->doc->n_versions--;
             x->doc->n_resources -= v->n_resources;
@@ -142,6 +146,7 @@ static bool enter_versions(struct disco_index *x, struct disco_group *g)
 static void leave_out_group(struct disco_index *x, const struct disco_group *g, const struct gvr *name)
 {
     note_left_out(x, name, SLICE_LIT(""));
+    must_hold(x->doc->n_groups > 0);
     x->doc->n_groups--;
     for (const struct disco_version *v = g->versions; v != NULL && fiber_spend(x->fiber, LOOK_COST); v = v->next) {
         x->doc->n_versions--;

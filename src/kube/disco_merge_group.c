@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/disco_merge_group.h"
 
+#include "base/contract.h"
 #include "base/strmap.h"
 #include "kube/consensus.h"
 #include "kube/disco_union.h"
@@ -143,6 +144,7 @@ static bool add_resource(struct disco_group_merge *m, struct resources *all, con
                 known->parts[i].last = last;
             return true;
         }
+    must_hold(known->n < max_parts); /* a version has each resource once */
     known->parts[known->n++] = (struct disco_union_part){r, r->hash, last};
     return true;
 }
@@ -173,9 +175,11 @@ static bool gather_list(struct disco_group_merge *m, struct resources *all, cons
         return false;
     *list = (struct consensus_list){items, 0};
     all->expected = all->first;
-    for (const struct disco_resource *r = part->version->resources; r != NULL; r = r->next)
+    for (const struct disco_resource *r = part->version->resources; r != NULL; r = r->next) {
+        must_hold(list->n < part->version->n_resources);
         if (!add_resource(m, all, r, part->last, v->n, &items[list->n++]) || !spend(m, 1))
             return false;
+    }
     return true;
 }
 
@@ -333,6 +337,7 @@ static bool gather_versions(struct disco_group_merge *m, struct strmap *by_name)
             v = version_named(m, by_name, from, guess++);
             if (v == NULL)
                 return false;
+            must_hold(v->n <= i); /* each of those before has had it once */
             add_version_part(v, from, part, part->live && !excluded);
         }
         if (!spend(m, part->group->n_versions / 4))
@@ -355,6 +360,7 @@ static bool list_versions(struct disco_group_merge *m, const struct strmap *by_n
         for (const struct disco_version *from = group->versions; from != NULL; from = from->next) {
             const struct version *v = find_version(m, by_name, from, guess++);
 
+            must_hold(lists[i].n < group->n_versions);
             if (v != NULL)
                 items[lists[i].n++] = (uint32_t)(v - m->versions);
         }

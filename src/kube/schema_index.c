@@ -363,6 +363,7 @@ struct schema_index *schema_index_parse(struct slice document)
 
 struct schema_index *schema_index_ref(struct schema_index *x)
 {
+    must_hold(x == NULL || x->refs > 0);
     if (x != NULL)
         x->refs++;
     return x;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/user.h"
 
+#include "base/contract.h"
+
 #define STANDARD_USER "X-Remote-User"
 #define STANDARD_UID "X-Remote-Uid"
 #define STANDARD_GROUP "X-Remote-Group"
@@ -422,20 +424,24 @@ static bool collect(const struct user_decoder *d, struct slice *groups, struct u
 
     for (size_t rank = 0; rank < d->headers->n_group; rank++)
         for (const struct line *l = d->first; l != NULL; l = l->next)
-            if (l->kind == LINE_GROUP && l->rank == rank)
+            if (l->kind == LINE_GROUP && l->rank == rank) {
+                must_hold(n_groups < d->n_groups);
                 groups[n_groups++] = l->value;
+            }
     for (size_t rank = 0; rank < d->headers->n_extra_prefix; rank++)
         for (const struct line *l = d->first; l != NULL; l = l->next) {
             struct user_extra *extra = &extras[n_extras];
 
             if (l->kind != LINE_EXTRA || l->rank != rank)
                 continue;
+            must_hold(n_extras < d->n_extras);
             extra->key = user_unescape_key(d->arena, l->name);
             extra->value = l->value;
             if (extra->key.p == NULL)
                 return false;
             n_extras++;
         }
+    must_hold(n_groups == d->n_groups && n_extras == d->n_extras); /* none that says nothing */
     return true;
 }
 

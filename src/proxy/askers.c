@@ -132,9 +132,12 @@ static void rank(struct pool *p, struct share *s)
 
 static void source_free_if_unused(struct askers *a, struct source *s)
 {
+    const struct source *removed;
+
     if (s->entries > 0)
         return;
-    (void)strmap_remove(a->sources, slice_str(s->key));
+    removed = strmap_remove(a->sources, slice_str(s->key));
+    must_hold(removed == s);
     mem_free(s);
 }
 
@@ -146,6 +149,7 @@ static void take_from_pool(struct askers *a, struct entry *e)
 
     list_remove(&p->entries, &e->node_in_pool);
     list_remove(&s->entries, &e->node_in_share);
+    must_hold(e->source->entries > 0);
     e->source->entries--;
     rank(p, s);
 }
@@ -164,7 +168,9 @@ static void put_into_pool(struct askers *a, struct entry *e, struct source *sour
 
 static void drop_entry(struct askers *a, struct entry *e)
 {
-    (void)strmap_remove(a->entries, slice_str(e->key));
+    const struct entry *removed = strmap_remove(a->entries, slice_str(e->key));
+
+    must_hold(removed == e);
     list_remove(&e->resource->entries, &e->node);
     take_from_pool(a, e);
     source_free_if_unused(a, e->source);

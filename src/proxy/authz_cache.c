@@ -25,7 +25,9 @@ static struct slice key_slice(const unsigned char key[AUTHN_KEY_BYTES])
 
 static void forget(struct authz_cache *c, struct verdict *v)
 {
-    (void)strmap_remove(c->map, slice_of(v->key, sizeof(v->key)));
+    const struct verdict *removed = strmap_remove(c->map, slice_of(v->key, sizeof(v->key)));
+
+    must_hold(removed == v); /* else one that is gone would be asked about somebody */
     list_remove(&c->ages, &v->by_age);
     mem_free(v);
 }

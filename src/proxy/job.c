@@ -4,6 +4,7 @@
 #include "back/claims.h"
 #include "back/retry.h"
 #include "base/clock.h"
+#include "base/contract.h"
 #include "base/state.h"
 #include "kube/schema_complete.h"
 #include "kube/status.h"
@@ -59,6 +60,7 @@ static void let_go_of_snapshot(struct job *j)
 
 void job_take_snapshot(struct job *j)
 {
+    must_hold(j->state != JOB_ENDED);
     if (j->served != NULL)
         let_go_of_snapshot(j);
     j->served = holders_take(&j->proxy->holders, &j->holder, cluster_served(j->proxy->cluster));

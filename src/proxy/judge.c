@@ -2,6 +2,7 @@
 #include "proxy/judge.h"
 
 #include "back/retry.h"
+#include "base/contract.h"
 #include "http/credential.h"
 #include "kube/status.h"
 #include "proxy/alternatives.h"
@@ -88,6 +89,7 @@ static void ask(struct job *j, const struct served_peer *judge)
     j->judge = judge;
     j->sent_ms = loop_now_ms(j->proxy->loop);
     g->asked_local |= judge == NULL;
+    must_hold(g->n_asked < ROUTE_MAX_CANDIDATES || judge == NULL);
     if (judge != NULL)
         g->asked[g->n_asked++] = judge;
     job_set_state(j, JOB_ASKING);

@@ -412,6 +412,7 @@ size_t proxy_end_long_running(struct proxy *p, size_t n)
 
 void proxy_free(struct proxy *p)
 {
+    must_hold(p->under_way.count == 0); /* whose exchanges would come back to it */
     (void)upgrade_end_oldest(p, SIZE_MAX);
     loop_defer_cancel(p->loop, &p->holders.trim);
     work_queue_close(&p->work);
