@@ -34,10 +34,7 @@ enum {
 enum { SUB_SUBRESOURCE = 1, SUB_KIND, SUB_ACCEPTED, SUB_VERBS };
 enum { KIND_GROUP = 1, KIND_VERSION, KIND_KIND };
 enum { OBJECT_META_NAME = 1 };
-enum { UNKNOWN_TYPE = 1, UNKNOWN_RAW, UNKNOWN_ENCODING, UNKNOWN_CONTENT_TYPE };
-enum { TYPE_API_VERSION = 1, TYPE_KIND };
 
-#define MAGIC SLICE_LIT("k8s\0")
 /* generateName, namespace, selfLink, uid, resourceVersion: ""; generation: 0; creationTimestamp: of no length. */
 #define REST_OF_OBJECT_META SLICE_LIT("\x12\0\x1a\0\x22\0\x2a\0\x32\0\x38\0\x42\0")
 /* selfLink, resourceVersion, continue: "". */
@@ -90,23 +87,6 @@ void disco_proto_free(struct disco_proto *p)
 
 /* ---- reading an object ---- */
 
-/* The values of some keys of an object; those that are not there have no text. */
-static void read_members(struct slice object, const struct slice *keys, struct jscan_value *values, size_t n)
-{
-    struct jscan_value key, v;
-    struct jscan s;
-    bool first;
-
-    memset(values, 0, n * sizeof(*values));
-    jscan_init(&s, object, JSCAN_MAX_DEPTH);
-    if (object.n == 0 || object.p[0] != '{' || !jscan_enter_object(&s, &first))
-        return;
-    while (jscan_member(&s, &first, &key) && jscan_value(&s, &v))
-        for (size_t i = 0; i < n; i++)
-            if (values[i].raw.p == NULL && jscan_text_eq(&key, keys[i]))
-                values[i] = v;
-}
-
 /* Of a field as it was sent; without text if it is not there. */
 static struct jscan_value read_value(struct slice raw)
 {
@@ -155,7 +135,7 @@ static bool put_kind(struct disco_proto *p, struct buf *out, unsigned field, con
 
     if (v->raw.p == NULL || v->type != JSCAN_OBJECT)
         return true;
-    read_members(v->raw, keys, values, 3);
+    jscan_get_each(v->raw, keys, values, 3);
     for (size_t i = 0; i < 3; i++) {
         texts[i] = SLICE_LIT("");
         if (values[i].raw.p != NULL && values[i].type == JSCAN_STRING && !jscan_text(p->scratch, &values[i], &texts[i]))
@@ -192,7 +172,7 @@ static bool put_subresource(struct disco_proto *p, const struct disco_subresourc
     struct buf *out = &p->sub_out;
 
     buf_reset(out);
-    read_members(sub->raw, keys, values, 2);
+    jscan_get_each(sub->raw, keys, values, 2);
     pb_put(out, SUB_SUBRESOURCE, sub->name);
     return put_kind(p, out, SUB_KIND, &values[0]) && put_each(p, out, SUB_ACCEPTED, &values[1], put_kind_of_many) &&
            put_verbs(out, SUB_VERBS, sub->verbs, sub->n_verbs) &&
@@ -280,24 +260,9 @@ static struct slice api_version(enum disco_form form)
 
 static const struct slice list_kind = SLICE_LIT(DISCO_LIST_KIND);
 
-static size_t type_bytes(enum disco_form form)
-{
-    return pb_field_bytes(api_version(form).n) + pb_field_bytes(list_kind.n);
-}
-
 size_t disco_proto_bytes(const struct disco_proto *p, enum disco_form form)
 {
-    return MAGIC.n + pb_field_bytes(type_bytes(form)) + pb_field_bytes(p->list_bytes) + 2 * pb_field_bytes(0);
-}
-
-static void put_envelope(const struct disco_proto *p, enum disco_form form, struct buf *out)
-{
-    buf_append(out, MAGIC);
-    pb_put_header(out, UNKNOWN_TYPE, type_bytes(form));
-    pb_put(out, TYPE_API_VERSION, api_version(form));
-    pb_put(out, TYPE_KIND, list_kind);
-    pb_put_header(out, UNKNOWN_RAW, p->list_bytes);
-    pb_put(out, LIST_METADATA, LIST_META);
+    return pb_envelope_bytes(api_version(form), list_kind, p->list_bytes);
 }
 
 static void put_group_head(const struct disco_group *g, size_t bytes, struct buf *out)
@@ -313,7 +278,8 @@ bool disco_proto_write(const struct disco_proto *p, enum disco_form form, struct
     const size_t *version = p->version_bytes, *group = p->group_bytes;
     struct slice rest = buf_slice(&p->versions);
 
-    put_envelope(p, form, out);
+    pb_open_envelope(out, api_version(form), list_kind, p->list_bytes);
+    pb_put(out, LIST_METADATA, LIST_META);
     for (const struct disco_group *g = disco_doc_groups(p->doc); g != NULL; g = g->next) {
         put_group_head(g, *group++, out);
         for (const struct disco_version *v = g->versions; v != NULL; v = v->next) {
@@ -323,6 +289,5 @@ bool disco_proto_write(const struct disco_proto *p, enum disco_form form, struct
             rest = slice_from(rest, *version++);
         }
     }
-    pb_put_header(out, UNKNOWN_ENCODING, 0);
-    return pb_put_header(out, UNKNOWN_CONTENT_TYPE, 0);
+    return pb_close_envelope(out);
 }

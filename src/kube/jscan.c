@@ -523,3 +523,19 @@ bool jscan_get(struct slice object, struct slice key, struct jscan_value *out)
     }
     return false;
 }
+
+void jscan_get_each(struct slice object, const struct slice *keys, struct jscan_value *values, size_t n)
+{
+    struct jscan_value key, v;
+    struct jscan s;
+    bool first;
+
+    memset(values, 0, n * sizeof(*values));
+    jscan_init(&s, object, JSCAN_MAX_DEPTH);
+    if (object.n == 0 || object.p[0] != '{' || !jscan_enter_object(&s, &first))
+        return;
+    while (jscan_member(&s, &first, &key) && jscan_value(&s, &v))
+        for (size_t i = 0; i < n; i++)
+            if (values[i].raw.p == NULL && jscan_text_eq(&key, keys[i]))
+                values[i] = v;
+}

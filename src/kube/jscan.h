@@ -55,5 +55,8 @@ bool jscan_text(struct arena *a, const struct jscan_value *v, struct slice *out)
 bool jscan_text_eq(const struct jscan_value *v, struct slice s);
 /* Looks up one key of an object's text (already validated); false if absent. */
 bool jscan_get(struct slice object, struct slice key, struct jscan_value *out);
+/* The same of n keys in one pass: those that are not there have no text (raw.p is NULL), nor has anything of what is no
+ * object. Of two of the same name the first counts. */
+void jscan_get_each(struct slice object, const struct slice *keys, struct jscan_value *values, size_t n);
 
 #endif

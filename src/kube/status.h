@@ -26,7 +26,7 @@ struct status {
 #define STATUS_NO_PEER_CONFIG "The requested resource is served by a peer, but peer proxying is not configured"
 #define STATUS_LOCAL_FAILED "Error while proxying request to the local apiserver"
 #define STATUS_LOADING "The API server is starting and does not know yet who may do what, please try again"
-#define STATUS_OTHER_FORM "Other API servers serve it, and their discovery is given as JSON or YAML only"
+#define STATUS_OTHER_FORM "Other API servers serve it, and their discovery is given as JSON, YAML or protobuf only"
 #define STATUS_LOOP                                                                                                    \
     "The address of the local apiserver leads back to a proxy like this one: the request would go round for ever"
 #define STATUS_NOT_READY "The local apiserver is not ready, please try another one"

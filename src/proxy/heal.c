@@ -6,6 +6,7 @@
 #include "http/etag.h"
 #include "http/negotiate.h"
 #include "kube/legacy_heal.h"
+#include "kube/legacy_proto.h"
 #include "kube/schema_complete.h"
 #include "kube/status.h"
 #include "kube/surface.h"
@@ -21,17 +22,23 @@ enum {
     HOLD_UNANNOUNCED = 2 << 20, /* of an answer that does not say how long it is: less than may wait for a client */
 };
 
-static const struct slice json = SLICE_LIT("application/json"), yaml = SLICE_LIT("application/yaml");
+static const struct slice media_types[] = {
+    [NEGOTIATE_JSON] = SLICE_LIT("application/json"),
+    [NEGOTIATE_YAML] = SLICE_LIT("application/yaml"),
+    [NEGOTIATE_PROTOBUF] = SLICE_LIT("application/vnd.kubernetes.protobuf"),
+};
 
 struct heal {
     struct surface about;
     const struct disco_doc *merged;
-    bool completes; /* there may be something to add */
-    bool yaml;
+    bool completes;             /* there may be something to add */
+    enum negotiate_format form; /* in which it is wanted; the server is asked for JSON */
     /* The answer that is held back, until all of it is there, in j->kept. NULL: it is relayed. */
     const struct http_head *head;
     struct http_body body;
+    bool wanted;             /* to be completed; else, an error, only written in another form */
     enum legacy_heal result; /* what has become of it */
+    bool encodes;            /* the next step writes it as protobuf */
     char etag[ETAG_BYTES];
 };
 
@@ -176,15 +183,11 @@ static bool lacks_schemas(const struct job *j)
     return schema_merge_adds(&m, LOOK_SCHEMAS);
 }
 
-/* A client that wants protobuf takes JSON as well, if it is client-go. Of one that does not nothing is completed. */
-static bool takes_text(const struct job *j, struct heal *h)
+/* For a client that takes none of the three nothing is completed. */
+static bool takes_a_form(const struct job *j, struct heal *h)
 {
-    enum negotiate_format f;
-
-    if (!negotiate_plain(http_head_value(exchange_request(j->x), HTTP_ACCEPT), NEGOTIATE_OFFER_YAML, &f))
-        return false;
-    h->yaml = f == NEGOTIATE_YAML;
-    return true;
+    return negotiate_plain(http_head_value(exchange_request(j->x), HTTP_ACCEPT),
+                           NEGOTIATE_OFFER_YAML | NEGOTIATE_OFFER_PROTOBUF, &h->form);
 }
 
 static bool may_complete(const struct job *j, struct heal *h, bool away)
@@ -193,7 +196,7 @@ static bool may_complete(const struct job *j, struct heal *h, bool away)
         return false;
     if (h->about.kind == SURFACE_SCHEMAS)
         return away || lacks_schemas(j);
-    return differs(j, h, away) && takes_text(j, h);
+    return differs(j, h, away) && takes_a_form(j, h);
 }
 
 /* ---- the answer, completed ---- */
@@ -218,11 +221,12 @@ static enum legacy_heal complete(const struct job *j, struct buf *out)
     return LEGACY_FAILED;
 }
 
-static bool is_of_the_body(const struct http_field *f)
+/* `error`: the body is the server's error in another form, for which the last one is as true. */
+static bool is_of_the_body(const struct http_field *f, bool error)
 {
     return f->id == HTTP_CONTENT_LENGTH || f->id == HTTP_CONTENT_TYPE || f->id == HTTP_ETAG ||
            slice_ieq(f->name, SLICE_LIT("Last-Modified")) || slice_ieq(f->name, SLICE_LIT("Accept-Ranges")) ||
-           slice_ieq(f->name, SLICE_LIT("X-Content-Type-Options"));
+           (!error && slice_ieq(f->name, SLICE_LIT("X-Content-Type-Options")));
 }
 
 /* The server's fields, but for those that are about its own body. */
@@ -236,12 +240,14 @@ static bool make_head(struct job *j, struct slice etag, struct http_head *out)
     if (!rewrite_response(j->heal->head, &from, a, out))
         return false;
     for (size_t i = 0; i < out->n_fields; i++)
-        if (!is_of_the_body(&out->fields[i]))
+        if (!is_of_the_body(&out->fields[i], !j->heal->wanted))
             out->fields[kept++] = out->fields[i];
     out->n_fields = kept;
-    out->status = etag.n > 0 && etag_matches(exchange_request(j->x), etag) ? 304 : 200;
-    out->reason = http_reason(out->status);
-    return http_head_add_id(out, a, HTTP_CONTENT_TYPE, j->heal->yaml ? yaml : json) &&
+    if (j->heal->wanted) {
+        out->status = etag.n > 0 && etag_matches(exchange_request(j->x), etag) ? 304 : 200;
+        out->reason = http_reason(out->status);
+    }
+    return http_head_add_id(out, a, HTTP_CONTENT_TYPE, media_types[j->heal->form]) &&
            (etag.n == 0 || http_head_add_id(out, a, HTTP_ETAG, etag));
 }
 
@@ -249,9 +255,9 @@ static bool make_head(struct job *j, struct slice etag, struct http_head *out)
  * Of what is wanted: somebody has it. So it is completed, or else 503, but never relayed, and what its body says does
  * not matter.
  */
-static bool is_false_404(const struct http_head *head)
+static bool is_false_404(const struct heal *h)
 {
-    return head->status == 404;
+    return h->wanted && h->head->status == 404;
 }
 
 static size_t most_held(const struct heal *h)
@@ -274,27 +280,47 @@ static bool hold(struct job *j, const struct http_head *head, struct http_body b
         most = HOLD_UNANNOUNCED;
     buf_init(&j->kept, most);
     buf_charge(&j->kept, arena_quota(exchange_arena(j->x)));
-    if (!is_false_404(head) && body.kind == HTTP_BODY_LENGTH && body.length > 0 &&
-        buf_reserve(&j->kept, body.length) == NULL) {
-        buf_release(&j->kept);
-        return false;
-    }
     j->heal->head = head;
     j->heal->body = body;
-    return true;
+    if (is_false_404(j->heal) || body.kind != HTTP_BODY_LENGTH || body.length == 0 ||
+        buf_reserve(&j->kept, body.length) != NULL)
+        return true;
+    j->heal->head = NULL;
+    buf_release(&j->kept);
+    return false;
+}
+
+/* What is to be relayed is written in this form as well: the server was asked for another one. */
+static enum step encode_it(struct job *j)
+{
+    struct buf out;
+
+    buf_init(&out, 2 * most_held(j->heal));
+    if (legacy_proto_encode(j->document.p != NULL ? j->document : buf_slice(&j->kept), &out)) {
+        j->heal->result = LEGACY_HEALED;
+        j->document = arena_copy(exchange_arena(j->x), buf_slice(&out));
+    } else {
+        j->heal->result = LEGACY_FAILED;
+    }
+    buf_free(&out);
+    return STEP_DONE;
 }
 
 /* Parsing, merging, writing: a share of the turn, of which others have theirs. */
 static enum step complete_it(void *arg)
 {
     struct job *j = arg;
+    struct heal *h = j->heal;
     struct buf out;
 
-    buf_init(&out, 2 * most_held(j->heal));
-    j->heal->result = complete(j, &out);
-    j->document = j->heal->result == LEGACY_HEALED ? arena_copy(exchange_arena(j->x), buf_slice(&out)) : SLICE_NONE;
+    if (h->encodes)
+        return encode_it(j);
+    buf_init(&out, 2 * most_held(h));
+    h->result = h->wanted ? complete(j, &out) : LEGACY_COMPLETE;
+    j->document = h->result == LEGACY_HEALED ? arena_copy(exchange_arena(j->x), buf_slice(&out)) : SLICE_NONE;
     buf_free(&out);
-    return STEP_DONE;
+    h->encodes = h->form == NEGOTIATE_PROTOBUF && (h->result == LEGACY_COMPLETE || j->document.p != NULL);
+    return h->encodes ? STEP_MORE : STEP_DONE;
 }
 
 /* The tag is as kube-openapi's: of the bytes. Only the index of schemas has one. */
@@ -448,6 +474,18 @@ static bool is_wanted(const struct job *j, const struct http_head *head)
            (head->status == 200 || (head->status == 404 && is_about_one(h)));
 }
 
+static bool is_json(const struct http_head *head)
+{
+    return slice_ieq(http_head_value(head, HTTP_CONTENT_TYPE), media_types[NEGOTIATE_JSON]);
+}
+
+/* Nothing is to be added to an error, but the server was asked for JSON, and the client takes protobuf. */
+static bool is_rewritten(const struct heal *h, const struct http_head *head, struct http_body body)
+{
+    return h->completes && h->form == NEGOTIATE_PROTOBUF && is_json(head) && body.kind != HTTP_BODY_NONE &&
+           http_head_find(head, HTTP_CONTENT_ENCODING) == NULL;
+}
+
 /* Others have what the answering server lacks. */
 static bool is_elsewhere(const struct job *j)
 {
@@ -506,14 +544,14 @@ static const struct http_head *as_accepted(const struct job *j, const struct htt
     struct arena *a = exchange_arena(j->x);
     struct http_head *as_yaml;
 
-    if (!j->heal->completes || !j->heal->yaml || !slice_ieq(http_head_value(head, HTTP_CONTENT_TYPE), json))
+    if (!j->heal->completes || j->heal->form != NEGOTIATE_YAML || !is_json(head))
         return head;
     as_yaml = arena_alloc(a, sizeof(*as_yaml));
     if (as_yaml == NULL || !http_head_copy(head, a, as_yaml))
         return NULL;
     for (size_t i = 0; i < as_yaml->n_fields; i++)
         if (as_yaml->fields[i].id == HTTP_CONTENT_TYPE)
-            as_yaml->fields[i].value = yaml;
+            as_yaml->fields[i].value = media_types[NEGOTIATE_YAML];
     return as_yaml;
 }
 
@@ -530,7 +568,9 @@ static bool on_head(struct job *j, const struct http_head *head, struct http_bod
     j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
     if (head->status == 404 && is_about_one(h) && denied(j, head))
         return false;
-    if (is_wanted(j, head) && (is_false_404(head) || fits(h, body)) && hold(j, head, body))
+    h->wanted = is_wanted(j, head);
+    if ((h->wanted || is_rewritten(h, head, body)) && ((h->wanted && head->status == 404) || fits(h, body)) &&
+        hold(j, head, body))
         return true;
     if (is_for_head(j)) {
         relay_head_only(j, head);
@@ -543,7 +583,7 @@ static void on_body(struct job *j, struct slice data)
 {
     const struct http_head *head = j->heal->head;
 
-    if (head != NULL && (is_false_404(head) || buf_append(&j->kept, data)))
+    if (head != NULL && (is_false_404(j->heal) || buf_append(&j->kept, data)))
         return;
     if (j->heal->head == NULL || let_go(j))
         relay_body(j, data);
@@ -563,7 +603,7 @@ static void completed(void *arg, bool done)
               LU("bytes", buf_len(&j->kept)));
     if (j->heal->result == LEGACY_HEALED)
         answer(j);
-    else if (is_false_404(j->heal->head))
+    else if (is_false_404(j->heal))
         job_refuse(j, 503, STATUS_NO_MEMORY);
     else
         relay_whole(j);
@@ -588,8 +628,8 @@ static bool is_relayed_with(const struct job *j, const struct http_head *trailer
 {
     const struct heal *h = j->heal;
 
-    return h->head == NULL || (trailers != NULL && trailers->n_fields > 0 && !is_false_404(h->head) &&
-                               buf_len(&j->kept) <= HOLD_UNANNOUNCED);
+    return h->head == NULL ||
+           (trailers != NULL && trailers->n_fields > 0 && !is_false_404(h) && buf_len(&j->kept) <= HOLD_UNANNOUNCED);
 }
 
 static void start_completing(struct job *j)

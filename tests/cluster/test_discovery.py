@@ -109,6 +109,33 @@ def test_healed(cluster):
 
 
 @core
+def test_healed_protobuf(cluster):
+    """legacy discovery as protobuf says the same as JSON, in the server's own bytes where nothing is added"""
+    skewed, form = cluster.skew.group_version, "application/vnd.kubernetes.protobuf"
+    same_bytes = 0
+    for node in cluster.nodes:
+        listed = expect(node.proxied().get("/apis"), 200).json()["groups"]
+        paths = ["/apis", "/api", "/api/v1", *["/apis/" + g["name"] for g in listed],
+                 *["/apis/" + v["groupVersion"] for g in listed for v in g["versions"]]]
+        assert "/apis/" + skewed in paths, paths
+        for path in paths:
+            own, through = node.direct().get(path), expect(node.proxied().get(path), 200)
+            for accept in (form, form + ", */*") if skewed in path or path == "/apis" else (form,):
+                answer = expect(node.proxied().get(path, Accept=accept), 200)
+                assert answer.header("Content-Type") == form, (node.name, path, answer)
+                if own.status == 200 and own.json() == through.json():
+                    assert answer.body == expect(node.direct().get(path, Accept=accept), 200).body, (node.name, path)
+                    same_bytes += 1
+                for one in through.json().get("resources", []) + through.json().get("groups", []):
+                    assert one["name"].encode() in answer.body, (node.name, path, one)
+        there = expect(node.proxied().get("/apis", Accept=form), 200)
+        assert skewed.encode() in there.body, (node.name, there)
+        refused, own = [c("anonymous").get("/apis", Accept=form) for c in (node.proxied, node.direct)]
+        assert (refused.status, refused.body) == (own.status, own.body) and refused.header("Content-Type") == form, (refused, own)
+    assert same_bytes > 20, same_bytes
+
+
+@core
 @needs("v2")
 def test_deleted_apiservice(cluster):
     """legacy discovery names a group whose APIService is gone: an older server that starts deletes it, and kube-apiserver goes by it"""

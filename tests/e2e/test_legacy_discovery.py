@@ -11,6 +11,7 @@ from fixture import check, equal, until
 GROUP = "/apis/resource.k8s.io"
 VERSION = GROUP + "/v1"
 PLAIN = "404 page not found\n"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 # Only b has these: a group, a version, a resource, a subresource, a verb; of the core group as well.
 MORE = [{"group": "only.example.io", "version": "v1", "resource": "things", "kind": "Thing", "namespaced": True,
          "verbs": ["get", "list"], "subresources": {"status": {"verbs": ["get"]}}},
@@ -103,15 +104,21 @@ def test_rest_is_local(world):
 
 
 def test_accept(world):
-    """protobuf first, JSON as well: JSON; YAML: the same; protobuf alone: the local answer, but no 404 for what a peer has"""
-    for accept, kind in (("application/vnd.kubernetes.protobuf, */*", "application/json"), ("application/yaml", "application/yaml")):
-        answer = world.ask("GET", VERSION, headers={"Accept": accept})
-        equal((answer.status, answer.header("Content-Type")), (200, kind), accept)
-        equal(json.loads(answer.body)["kind"], "APIResourceList", accept)
-    alone = {"Accept": "application/vnd.kubernetes.protobuf"}
-    same(world.ask("GET", "/api/v1", headers=alone), world.ask("GET", "/api/v1", headers=alone, direct=True), "protobuf alone")
-    equal(world.ask("GET", VERSION, headers=alone, direct=True).status, 404, "the local server alone")
-    equal(world.ask("GET", VERSION, headers=alone).status, 406, "protobuf alone")
+    """YAML, and protobuf alone or before others: the same lists; a form that there is none in is no 404 for what a peer has"""
+    answer = world.ask("GET", VERSION, headers={"Accept": "application/yaml"})
+    equal((answer.status, answer.header("Content-Type")), (200, "application/yaml"), "YAML")
+    equal(json.loads(answer.body)["kind"], "APIResourceList", "YAML")
+    for accept in (PROTOBUF, PROTOBUF + ", */*", PROTOBUF + ",application/json"):
+        for path, kind, name in ((VERSION, b"APIResourceList", b"deviceclasses"), (GROUP, b"APIGroup", b"resource.k8s.io/v1"),
+                                 ("/apis", b"APIGroupList", b"only.example.io/v1"), ("/api/v1", b"APIResourceList", b"gadgets")):
+            answer = world.ask("GET", path, headers={"Accept": accept})
+            equal((answer.status, answer.header("Content-Type")), (200, PROTOBUF), "%s as %s" % (path, accept))
+            check(answer.body.startswith(b"k8s\0\n") and kind in answer.body[:40] and name in answer.body, answer.body)
+        equal(world.ask("GET", "/apis", user=None, headers={"Accept": accept}).status, 403, "for nobody")
+    answer = world.ask("GET", VERSION, headers={"Accept": PROTOBUF + ", application/json;q=1.0, */*;q=0.1"})
+    equal((answer.status, answer.header("Content-Type")), (200, PROTOBUF), "the first of two that count the same")
+    other = {"Accept": "application/cbor"}
+    equal(world.ask("GET", VERSION, headers=other).status, 406, "another form")
 
 
 def test_authorization(world):

@@ -2,6 +2,7 @@
 /*
  * Legacy discovery of one server, completed: the merged document, a byte 0xff, the server's answer (none: it knows
  * nothing). Whatever comes in, what comes out is JSON, lacks nothing any more, and has every name that the answer had.
+ * What is written as protobuf is an envelope around a message.
  */
 #include "base/buf.h"
 #include "base/limits.h"
@@ -9,6 +10,8 @@
 #include "kube/disco_parse.h"
 #include "kube/jscan.h"
 #include "kube/legacy_heal.h"
+#include "kube/legacy_proto.h"
+#include "kube/pbread.h"
 
 static enum legacy_heal heal(unsigned call, struct slice answer, const struct disco_doc *merged, struct buf *out)
 {
@@ -41,6 +44,31 @@ static size_t names_in(struct slice object, struct slice list, struct slice key)
     return n;
 }
 
+/* `ours`: all of it is. */
+static void check_protobuf(struct slice text, bool ours)
+{
+    struct pb_field f, type, object;
+    struct pbread r;
+    struct buf out;
+    bool good;
+
+    buf_init(&out, 4 << 20);
+    good = legacy_proto_encode(text, &out);
+    must_hold(good || !ours);
+    if (good) {
+        must_hold(slice_has_prefix(buf_slice(&out), SLICE_LIT("k8s\0")));
+        pbread_init(&r, slice_from(buf_slice(&out), 4));
+        must_hold(pbread_next(&r, &type) && pb_is_bytes(&type, 1) && pbread_next(&r, &object) &&
+                  pb_is_bytes(&object, 2) && pbread_next(&r, &f) && pbread_next(&r, &f) && !pbread_next(&r, &f));
+        must_hold(r.error == NULL);
+        pbread_init(&r, object.bytes);
+        while (pbread_next(&r, &f))
+            must_hold(f.number > 0 && f.number <= 10);
+        must_hold(r.error == NULL);
+    }
+    buf_free(&out);
+}
+
 static void check(unsigned call, struct slice answer, const struct disco_doc *merged, struct slice text)
 {
     static const struct slice lists[] = {SLICE_LIT("groups"), SLICE_LIT("versions"), SLICE_LIT("resources")};
@@ -55,6 +83,7 @@ static void check(unsigned call, struct slice answer, const struct disco_doc *me
     buf_init(&again, 4 << 20);
     must_hold(heal(call, text, merged, &again) == LEGACY_COMPLETE && buf_len(&again) == 0);
     buf_free(&again);
+    check_protobuf(text, answer.n == 0);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -69,6 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     (void)slice_split(&in, '\xff', &document);
     if (in.p == NULL)
         in = SLICE_LIT("");
+    check_protobuf(in, false);
     merged = disco_parse(document, &err);
     if (merged == NULL || in.n > LIMIT_HEALED_BYTES) {
         disco_doc_unref(merged);

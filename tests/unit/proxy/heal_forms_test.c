@@ -2,6 +2,8 @@
 /* Legacy discovery in the forms that clients accept, and the index of schemas in one that no API server has. */
 #include <stdio.h>
 
+#include "base/mem.h"
+#include "net/loop.h"
 #include "unit/proxy/kit.h"
 
 #define JOBS_V1 "{\"groupVersion\":\"batch/v1\",\"version\":\"v1\"}"
@@ -67,6 +69,114 @@ static void yaml_alone(void)
     }
 }
 
+#define PROTOBUF "application/vnd.kubernetes.protobuf"
+#define GROUP_LIST "{\"kind\":\"APIGroupList\",\"apiVersion\":\"v1\",\"groups\":["
+#define FORBIDDEN "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"reason\":\"Forbidden\",\"code\":403}"
+
+static void answer_with(struct proxy_kit *w, const char *head, const char *body)
+{
+    char answer[500];
+
+    (void)snprintf(answer, sizeof(answer), "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n%s", head, strlen(body), body);
+    say(conn(&w->local, 0), answer);
+}
+
+static bool has_bytes(struct played_end *c, struct slice bytes)
+{
+    return until(c->w,
+                 buf_len(&c->got) > 0 && memmem(buf_slice(&c->got).p, buf_len(&c->got), bytes.p, bytes.n) != NULL);
+}
+
+/* The server is asked for JSON, and its answer, completed, is written as protobuf for who rather takes that. */
+static void protobuf(void)
+{
+#define JOBS_GROUP                                                                                                     \
+    "\x0a\x05"                                                                                                         \
+    "batch\x12\x0e\x0a\x08"                                                                                            \
+    "batch/v1\x12\x02v1\x1a\x0e\x0a\x08"                                                                               \
+    "batch/v1\x12\x02v1"
+#define TYPE(n, kind) "k8s\0\x0a" n "\x0a\x02v1\x12" kind
+    static const struct {
+        const char *method, *path, *head, *body;
+        struct slice want;
+        const char *form, *what;
+    } rows[] = {
+        {"GET", "/apis", "200 OK\r\nContent-Type: application/json", GROUP_LIST "]}",
+         SLICE_LIT(TYPE("\x12", "\x0c"
+                                "APIGroupList") "\x12\x29\x0a\x27" JOBS_GROUP "\x1a\0\x22\0"),
+         PROTOBUF, "what a peer has"},
+        {"GET", "/apis", "200 OK\r\nContent-Type: application/json",
+         GROUP_LIST "{\"name\":\"batch\",\"versions\":[" JOBS_V1 "],\"preferredVersion\":" JOBS_V1 "}]}",
+         SLICE_LIT(TYPE("\x12", "\x0c"
+                                "APIGroupList") "\x12\x29\x0a\x27" JOBS_GROUP "\x1a\0\x22\0"),
+         PROTOBUF, "nothing is added"},
+        {"GET", "/apis/batch", "404 Not Found\r\nContent-Type: text/plain", "404 page not found",
+         SLICE_LIT("HTTP/1.1 200 "), PROTOBUF, "a group that only a peer has"},
+        {"GET", "/apis/batch", "404 Not Found\r\nContent-Type: text/plain", "404 page not found",
+         SLICE_LIT(TYPE("\x0e", "\x08"
+                                "APIGroup") "\x12\x27" JOBS_GROUP "\x1a\0\x22\0"),
+         PROTOBUF, "the group's bytes"},
+        {"GET", "/apis", "403 Forbidden\r\nX-Content-Type-Options: nosniff\r\nContent-Type: application/json",
+         FORBIDDEN,
+         SLICE_LIT(TYPE("\x0c", "\x06"
+                                "Status") "\x12\x1a\x0a\x06\x0a\0\x12\0\x1a\0\x12\0\x1a\0\"\x09"
+                                          "Forbidden\x30\x93\x03\x1a\0\x22\0"),
+         PROTOBUF, "an error"},
+        {"GET", "/apis", "403 Forbidden\r\nX-Content-Type-Options: nosniff\r\nContent-Type: application/json",
+         FORBIDDEN, SLICE_LIT("X-Content-Type-Options: nosniff\r\n"), PROTOBUF, "an error's fields"},
+        {"GET", "/apis", "403 Forbidden\r\nContent-Type: application/json", FORBIDDEN, SLICE_LIT("HTTP/1.1 403 "),
+         PROTOBUF, "an error's status"},
+        {"HEAD", "/apis", "200 OK\r\nContent-Type: application/json", GROUP_LIST "]}",
+         SLICE_LIT("Content-Length: 71\r\n"), PROTOBUF, "the fields alone"},
+        {"GET", "/apis", "500 Lost\r\nContent-Type: text/plain", "away", SLICE_LIT("away"), "text/plain",
+         "an error that is no JSON"},
+        {"GET", "/apis", "500 Lost\r\nContent-Type: application/json", "{\"code\":500}", SLICE_LIT("{\"code\":500}"),
+         "application/json", "an error that is no Status"},
+        {"GET", "/apis", "200 OK\r\nContent-Type: application/json", "no JSON", SLICE_LIT("no JSON"),
+         "application/json", "what cannot be completed"},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        static const char *const accepts[] = {PROTOBUF, PROTOBUF ", */*"};
+
+        for (size_t k = 0; k < ROWS(accepts); k++) {
+            char form[100];
+            struct proxy_kit w;
+            struct played_end *c = start(&w, rows[i].method, rows[i].path, accepts[k]);
+
+            (void)snprintf(form, sizeof(form), "Content-Type: %s\r\n", rows[i].form);
+            ok(got(conn(&w.local, 0), "Accept: application/json\r\n"), "the server is asked for JSON");
+            answer_with(&w, rows[i].head, rows[i].body);
+            ok(has_bytes(c, rows[i].want) && got(c, form), "%s, %s: %s", accepts[k], rows[i].path, rows[i].what);
+            proxy_kit_close(&w);
+        }
+    }
+}
+
+/* Neither the local truth nor a 404 for want of memory. */
+static void protobuf_without_memory(void)
+{
+    enum { ALLOCATIONS = 60 };
+    unsigned refused = 0, answered = 0;
+
+    for (uint64_t n = 1; n < ALLOCATIONS; n++) {
+        struct proxy_kit w;
+        struct played_end *c = start(&w, "GET", "/apis/batch", PROTOBUF);
+
+        w.short_of_memory = true;
+        mem_fail_nth(n);
+        say(conn(&w.local, 0), NOT_FOUND);
+        (void)until(&w, got(c, "\r\n\r\n") || c->eof || c->failed);
+        mem_fail_nth(0);
+        refused += got(c, "HTTP/1.1 503 ");
+        answered += got(c, "HTTP/1.1 200 ");
+        ok(!got(c, "HTTP/1.1 404 ") && !got(c, "json\r\n") == !got(c, "HTTP/1.1 503 "), "without allocation %u",
+           (unsigned)n);
+        proxy_kit_close(&w);
+    }
+    ok(refused > 5 && answered > 5, "%u times 503, %u times 200", refused, answered);
+}
+
 /*
  * With trailers it goes on as it came, if it may wait for the client at once. So may all that is held of an answer that
  * does not say how long it is: exactly that much has not been let go before its end.
@@ -101,10 +211,14 @@ int main(void)
 {
     other_form("application/json", "\"name\":\"jobs\"");
     other_form("application/yaml", "Content-Type: application/yaml\r\n");
-    other_form("application/vnd.kubernetes.protobuf", "HTTP/1.1 406 ");
+    other_form("application/vnd.kubernetes.protobuf", "Content-Type: application/vnd.kubernetes.protobuf\r\n");
+    other_form("application/vnd.kubernetes.protobuf, */*", "Content-Type: application/vnd.kubernetes.protobuf\r\n");
+    other_form("application/json, application/vnd.kubernetes.protobuf", "Content-Type: application/json\r\n");
     other_form("application/cbor", "HTTP/1.1 406 ");
     other_form("text/html", "HTTP/1.1 406 ");
     yaml_alone();
+    protobuf();
+    protobuf_without_memory();
     held_with_trailers();
     return tap_end();
 }

@@ -540,7 +540,7 @@ static void drifted_unread(void)
         const char *accept, *want, *what;
     } rows[] = {
         {1, false, "application/json", "\"name\":\"jobs\"", "a peer has it: completed"},
-        {1, false, "application/vnd.kubernetes.protobuf", "HTTP/1.1 503 ", "a form that is not completed: 503"},
+        {1, false, "application/cbor", "HTTP/1.1 503 ", "a form that is not completed: 503"},
         {1, true, "application/json", "HTTP/1.1 503 ", "a peer may have it: 503"},
         {0, false, "application/json", "lost", "nobody else has it: the 404 counts"},
     };
