@@ -134,7 +134,8 @@ def all_setups():
         Setup("1.27+1.27", _two("1.27.16", "1.27.16", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.33.13"]),
         Setup("1.35+1.36", _two("1.35.0", "1.36.3", [skew.NO_JOBS, GATE_OFF], [GATE_OFF]), skew.cron_jobs("cp-a"), kubectl=["1.36.3"]),
         Setup("1.28+1.28", _two("1.28.15", "1.28.15", [skew.NO_JOBS]), skew.cron_jobs("cp-a"), kubectl=["1.28.15", "1.33.13"]),
-        Setup("1.36+1.37", _two("1.36.3", "1.37.0"), skew.migrations("cp-a")),
+        # kubectl 1.27 is the oldest that reads /openapi/v3.
+        Setup("1.36+1.37", _two("1.36.3", "1.37.0"), skew.migrations("cp-a"), kubectl=["1.27.16", "1.36.3", "1.37.0"]),
         # kube-apiserver, mvproxy, peers and clients have addresses of IPv6 alone.
         Setup("ipv6", _two("1.33.13", "1.34.4"), skew.device_classes("cp-a"), traits=["ipv6"]),
         Setup("1.36+1.37-off", _two("1.36.3", "1.37.0", [GATE_OFF], [GATE_OFF]), skew.taint_rules("cp-a"), traits=["same version"]),
