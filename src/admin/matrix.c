@@ -2,6 +2,7 @@
 #include "admin/matrix.h"
 
 #include "admin/names.h"
+#include "kube/disco_same.h"
 
 struct matrix {
     struct served *served;
@@ -65,10 +66,8 @@ void matrix_name(const struct matrix *m, size_t i, struct slice *group, struct s
 /* The number of what is the same as an earlier cell's, or a new one. */
 static unsigned char variant_of(struct matrix *m, size_t i, unsigned *n)
 {
-    const uint64_t hash = m->cells[i].version->hash;
-
     for (size_t k = 0; k < i; k++)
-        if (m->cells[k].version != NULL && m->cells[k].version->hash == hash)
+        if (m->cells[k].version != NULL && disco_version_same(m->cells[k].version, m->cells[i].version))
             return m->cells[k].variant;
     if (*n < MATRIX_VARIANTS)
         (*n)++;

@@ -7,6 +7,7 @@
 #include "admin/matrix.h"
 #include "admin/server_order.h"
 #include "base/clock.h"
+#include "kube/disco_same.h"
 
 enum {
     SKEWED_BYTES = 16, /* of skewed-resources: off, newest */
@@ -192,13 +193,13 @@ static void put_resource(const struct disco_resource *r, struct buf *out)
     html_raw(out, "</td>");
 }
 
-/* True unless all sides have it, word for word. */
+/* True unless all sides have it alike. */
 static bool differs(const struct sides *s, const struct disco_resource *r)
 {
     for (unsigned v = 0; v < s->n; v++) {
         const struct disco_resource *other = find(s->at[v], r);
 
-        if (other == NULL || other->hash != r->hash)
+        if (other == NULL || !disco_resource_same(other, r))
             return true;
     }
     return false;

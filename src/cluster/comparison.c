@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/strmap.h"
+#include "kube/disco_same.h"
 
 enum { KNOWN_DOCUMENTS = 16, FIRST_ROOM = 64 };
 
@@ -10,13 +11,13 @@ enum { KNOWN_DOCUMENTS = 16, FIRST_ROOM = 64 };
 struct row {
     struct served_gv gv;
     enum served_half half;
-    uint64_t hash;       /* as the first document describes it that has it */
-    uint64_t sum;        /* of how all documents describe it */
-    uint64_t since_ms;   /* it has been uneven in this way; 0: it is not */
-    size_t seen;         /* by so many documents; 0: only an index of schemas names it */
-    size_t document;     /* the last of these */
-    bool differs;        /* of these */
-    struct slice schema; /* the hash of its first schema */
+    const struct disco_version *as; /* the first document describes it that has it, with all names */
+    uint64_t sum;                   /* of how all documents describe it */
+    uint64_t since_ms;              /* it has been uneven in this way; 0: it is not */
+    size_t seen;                    /* by so many documents; 0: only an index of schemas names it */
+    size_t document;                /* the last of these */
+    bool differs;                   /* of these */
+    struct slice schema;            /* the hash of its first schema */
     bool skewed;
 };
 
@@ -143,8 +144,11 @@ static bool note_version(struct comparison *c, const struct disco_version *v)
     if (r == NULL)
         return true;
     if (r->seen == 0)
-        r->hash = v->hash;
-    r->differs = r->differs || r->hash != v->hash;
+        r->as = v;
+    r->differs = r->differs || !disco_version_same(r->as, v);
+    /* Of two that say the same the longer one has more singular names. */
+    if (r->as->said == v->said && r->as->raw.n < v->raw.n)
+        r->as = v;
     r->sum += r->document != c->document ? v->hash : 0;
     r->seen += r->document != c->document;
     r->document = c->document;

@@ -55,6 +55,7 @@ enum disco_field {
 struct disco_resource {
     const struct disco_resource *next;
     uint64_t hash; /* of the raw bytes; here and below */
+    uint64_t said; /* of these without the singular name (disco_same.h); here and below */
     struct disco_extras extras;
     bool reduced;                      /* something was left out (disco_parser_judge): raw says more than there is */
     bool odd;                          /* has texts of more than printing ASCII (known only where that is judged) */
@@ -71,7 +72,7 @@ struct disco_resource {
 
 struct disco_version {
     const struct disco_version *next;
-    uint64_t hash;
+    uint64_t hash, said;
     const struct disco_resource *resources;
     size_t n_resources;
     bool stale; /* freshness is Stale */

@@ -29,6 +29,7 @@ struct disco_parser {
     size_t unit_start;
     struct jscan_value key; /* of the member whose value is to be read */
     bool judges, core;      /* disco_parser_judge() */
+    size_t singulars;       /* bytes of the singular names of the version that is read */
     bool odd;               /* a text was read that is more than printing ASCII; only where that is asked */
 };
 
@@ -423,17 +424,28 @@ static bool read_resource_member(struct disco_parser *p, void *item, unsigned nu
     return true;
 }
 
-static bool hash_resource(struct disco_parser *p, struct disco_resource *r)
+static bool hash_text(struct disco_parser *p, struct slice rest, uint64_t *hash)
 {
-    struct slice rest = r->raw;
-
     for (; rest.n > HASHED_AT_ONCE; rest = slice_from(rest, HASHED_AT_ONCE)) {
-        r->hash = combine(r->hash, hash_quick(slice_of(rest.p, HASHED_AT_ONCE)));
+        *hash = combine(*hash, hash_quick(slice_of(rest.p, HASHED_AT_ONCE)));
         if (!fiber_spend(p->other, HASHED_AT_ONCE / BYTES_HASHED))
             return bad(p, "given up");
     }
-    r->hash = combine(r->hash, hash_quick(rest));
+    *hash = combine(*hash, hash_quick(rest));
     return true;
+}
+
+/* What is before the singular name, what is behind it, and then that. */
+static bool hash_resource(struct disco_parser *p, struct disco_resource *r)
+{
+    struct slice singular = r->fields[DISCO_FIELD_SINGULAR];
+    size_t before = singular.p == NULL ? r->raw.n : (size_t)(singular.p - r->raw.p);
+
+    if (!hash_text(p, slice_of(r->raw.p, before), &r->said) ||
+        !hash_text(p, slice_from(r->raw, before + singular.n), &r->said))
+        return false;
+    r->hash = r->said;
+    return hash_text(p, singular.p == NULL ? SLICE_LIT("") : singular, &r->hash);
 }
 
 static struct disco_resource *read_resource(struct disco_parser *p, const struct disco_version *v)
@@ -479,6 +491,8 @@ static bool read_resources(struct disco_parser *p, struct disco_version *v)
         *next = r;
         next = &r->next;
         v->hash = combine(v->hash, r->hash);
+        v->said = combine(v->said, r->said);
+        p->singulars += r->fields[DISCO_FIELD_SINGULAR].n;
         v->n_resources++;
         p->doc->n_resources++;
     }
@@ -516,11 +530,13 @@ static struct disco_version *read_version(struct disco_parser *p, const struct d
         return NULL;
     v->name = v->freshness = SLICE_LIT("");
     v->group = g;
+    p->singulars = 0;
     if (!read_members(p, &members, v))
         return NULL;
     v->stale = slice_eq(v->freshness, SLICE_LIT("Stale"));
     v->raw = text_since(p, start);
     v->hash = combine(v->hash, hash_quick(v->name) + v->raw.n);
+    v->said = combine(v->said, hash_quick(v->name) + v->raw.n - p->singulars);
     return v;
 }
 

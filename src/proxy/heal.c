@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "http/etag.h"
 #include "http/negotiate.h"
+#include "kube/disco_same.h"
 #include "kube/legacy_heal.h"
 #include "kube/legacy_proto.h"
 #include "kube/schema_complete.h"
@@ -100,7 +101,7 @@ static bool differs(const struct job *j, struct heal *h, bool away)
     }
     v = disco_doc_version(h->merged, h->about.group, h->about.version);
     own_version = local == NULL ? NULL : disco_doc_version(local, h->about.group, h->about.version);
-    return v != NULL && (own_version == NULL || own_version->hash != v->hash);
+    return v != NULL && (own_version == NULL || !disco_version_same(own_version, v));
 }
 
 static bool is_excluded(void *arg, struct slice group, struct slice version)

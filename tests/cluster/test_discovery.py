@@ -112,9 +112,10 @@ def test_healed(cluster):
 def test_healed_protobuf(cluster):
     """legacy discovery as protobuf says the same as JSON, in the server's own bytes where nothing is added"""
     skewed, form = cluster.skew.group_version, "application/vnd.kubernetes.protobuf"
+    some = (cluster.skew.group, "apps", "autoscaling", "policy", "rbac.authorization.k8s.io", "apiextensions.k8s.io")
     same_bytes = 0
     for node in cluster.nodes:
-        listed = expect(node.proxied().get("/apis"), 200).json()["groups"]
+        listed = [g for g in expect(node.proxied().get("/apis"), 200).json()["groups"] if g["name"] in some]
         paths = ["/apis", "/api", "/api/v1", *["/apis/" + g["name"] for g in listed],
                  *["/apis/" + v["groupVersion"] for g in listed for v in g["versions"]]]
         assert "/apis/" + skewed in paths, paths
@@ -132,7 +133,7 @@ def test_healed_protobuf(cluster):
         assert skewed.encode() in there.body, (node.name, there)
         refused, own = [c("anonymous").get("/apis", Accept=form) for c in (node.proxied, node.direct)]
         assert (refused.status, refused.body) == (own.status, own.body) and refused.header("Content-Type") == form, (refused, own)
-    assert same_bytes > 20, same_bytes
+    assert same_bytes > 10, same_bytes
 
 
 @core

@@ -21,7 +21,8 @@ enum {
     SMALL_SERVERS = 5,
     SMALL_GROUPS = 6,
     CEILING = 1 << 20,
-    MOST_TURNS = 4000
+    MOST_TURNS = 4000,
+    UNNAMED = -1 /* as of a server before 1.27 */
 };
 
 /* Every look at a group/version or schema is one in a map (the linker puts this in between). */
@@ -45,11 +46,15 @@ static void put_version(struct buf *b, const char *version, int kind)
     buf_printf(
         b,
         "{\"version\":\"%s\",\"resources\":[{\"resource\":\"things\",\"responseKind\":{\"group\":\"\",\"version\":"
-        "\"v1\",\"kind\":\"K\"},\"scope\":\"Namespaced\",\"singularResource\":\"k%d\",\"verbs\":[\"get\"]}]}",
-        version, kind);
+        "\"v1\",\"kind\":\"K\"},\"scope\":\"Namespaced\",\"singularResource\":\"",
+        version);
+    if (kind != UNNAMED)
+        buf_printf(b, "k%d", kind);
+    buf_append_str(b, "\",\"verbs\":[\"get\"]}]}");
 }
 
-/* kinds[g]: 0: not there; else how it is described. "apis" with groups, or (n is 1, core) the core group. */
+/* kinds[g]: 0: not there; UNNAMED: without a singular name; else how it is described. "apis" with groups, or (n is 1,
+ * core) the core group. */
 static struct disco_doc *document(const int *kinds, size_t n, bool core)
 {
     struct err err = {""};
@@ -228,6 +233,51 @@ static void small(void)
     }
     is_u64(wrong, 0, "as counted by hand, in %d random worlds", WORLDS);
     ok(uneven > WORLDS / 4 && skewed > WORLDS / 8, "of which %zu are uneven and %zu skewed", uneven, skewed);
+}
+
+/* ---- servers without singular names ---- */
+
+/* A name that one does not have is no difference, in whatever order they are looked at; two names are. */
+static void unnamed(void)
+{
+    static const struct {
+        int kinds[3];
+        size_t want;
+    } rows[] = {
+        {{UNNAMED, UNNAMED, UNNAMED}, 0},
+        {{UNNAMED, 1, 1}, 0},
+        {{1, UNNAMED, 1}, 0},
+        {{1, 1, UNNAMED}, 0},
+        {{UNNAMED, 1, 2}, 1},
+        {{1, UNNAMED, 2}, 1},
+        {{1, 2, UNNAMED}, 1},
+        {{UNNAMED, 0, 1}, 1},
+    };
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct served_peer peers[2];
+        struct served_input in = {
+            .local_id = "apiserver-0", .local_etag = {SLICE_LIT("")}, .peers = peers, .n_peers = 2};
+        struct disco *discos[3];
+        struct comparison *c;
+        struct served *s;
+
+        for (size_t k = 0; k < 3; k++)
+            discos[k] = describe(&rows[i].kinds[k], 1, 1);
+        in.local = discos[0];
+        for (size_t k = 0; k < 2; k++)
+            peers[k] = (struct served_peer){.id = "apiserver-x", .life = SERVED_LIVE, .disco = discos[k + 1]};
+        s = served_new(&in);
+        c = comparison_new(s, NULL);
+        while (comparison_step(c, 2) == STEP_MORE)
+            continue;
+        is_u64(comparison_result(c)->uneven, rows[i].want, "%d, %d, %d: uneven", rows[i].kinds[0], rows[i].kinds[1],
+               rows[i].kinds[2]);
+        comparison_free(c);
+        served_unref(s);
+        for (size_t k = 0; k < 3; k++)
+            disco_unref(discos[k]);
+    }
 }
 
 /* ---- since when ---- */
@@ -556,6 +606,7 @@ static void readers(void)
 int main(void)
 {
     small();
+    unnamed();
     since();
     large();
     stream();

@@ -177,6 +177,24 @@ static void protobuf_without_memory(void)
     ok(refused > 5 && answered > 5, "%u times 503, %u times 200", refused, answered);
 }
 
+/* A server before 1.27 has no singular names: that is nothing to complete, so the request goes through as it came. */
+static void unnamed(void)
+{
+    for (unsigned i = PROXY_KIT_JOB; i <= PROXY_KIT_JAB; i++) {
+        struct proxy_kit w;
+
+        proxy_kit_init(&w, 1);
+        w.opts.legacy_discovery = w.local_has_jobs = true;
+        w.local_singular = i;
+        proxy_kit_start(&w);
+        say(client(&w), "GET /apis/batch/v1 HTTP/1.1\r\nHost: k\r\nAccept: application/json, x/y\r\n\r\n");
+        ok(has(conn(&w.local, 0), "\r\n\r\n") &&
+               got(conn(&w.local, 0), "Accept: application/json, x/y\r\n") == (i != PROXY_KIT_JAB),
+           "%s", i == PROXY_KIT_JAB ? "another singular name: to be completed" : "the same, or none: untouched");
+        proxy_kit_close(&w);
+    }
+}
+
 /*
  * With trailers it goes on as it came, if it may wait for the client at once. So may all that is held of an answer that
  * does not say how long it is: exactly that much has not been let go before its end.
@@ -217,6 +235,7 @@ int main(void)
     other_form("application/cbor", "HTTP/1.1 406 ");
     other_form("text/html", "HTTP/1.1 406 ");
     yaml_alone();
+    unnamed();
     protobuf();
     protobuf_without_memory();
     held_with_trailers();

@@ -21,10 +21,11 @@
     "\"group\":\"\",\"version\":\"v1\",\"kind\":\"Pod\"},\"scope\":\"Namespaced\",\"singularResource\":\"pod\","       \
     "\"verbs\":[\"get\",\"list\",\"watch\",\"create\"],\"subresources\":[{\"subresource\":\"exec\",\"verbs\":["        \
     "\"create\",\"get\"]},{\"subresource\":\"proxy\",\"verbs\":[\"create\",\"get\"]}]}]}]}"
-#define JOBS_GROUP(list)                                                                                               \
+#define JOBS_GROUP(list) NAMED_JOBS("\"job\"", list)
+#define NAMED_JOBS(singular, list)                                                                                     \
     "{\"metadata\":{\"name\":\"batch\"},\"versions\":[{\"version\":\"v1\",\"resources\":[{\"resource\":\"jobs\","      \
     "\"responseKind\":{\"group\":\"batch\",\"version\":\"v1\",\"kind\":\"Job\"},\"scope\":\"Namespaced\","             \
-    "\"singularResource\":\"job\",\"verbs\":[\"get\"," list                                                            \
+    "\"singularResource\":" singular ",\"verbs\":[\"get\"," list                                                       \
     "\"watch\",\"create\",\"update\",\"patch\",\"delete\"],\"subresources\":[{"                                        \
     "\"subresource\":\"status\",\"verbs\":[\"get\",\"create\"]},{\"subresource\":\"proxy\",\"verbs\":[\"get\"]},{"     \
     "\"subresource\":\"exec\",\"verbs\":[\"get\"]}]}]}]}"
@@ -51,8 +52,14 @@ void proxy_kit_refreshed(struct proxy_kit *w)
 void proxy_kit_know(struct proxy_kit *w)
 {
     static const char *const ids[PROXY_KIT_PEERS] = {"apiserver-b", "apiserver-c", "apiserver-d"};
-    static const char all[] = JOBS_GROUP("\"list\",");
-    struct disco *local = disco_of_items(PODS_GROUP, w->local_has_jobs ? all : "");
+#define ALL_JOBS JOBS_GROUP("\"list\",")
+    static const char all[] = ALL_JOBS;
+    static const char *const own[] = {
+        [PROXY_KIT_JOB] = ALL_JOBS,
+        [PROXY_KIT_UNNAMED] = NAMED_JOBS("\"\"", "\"list\","),
+        [PROXY_KIT_JAB] = NAMED_JOBS("\"jab\"", "\"list\","),
+    };
+    struct disco *local = disco_of_items(PODS_GROUP, w->local_has_jobs ? own[w->local_singular] : "");
     struct disco *other = disco_of_items(PODS_GROUP, all), *lacking = disco_of_items(PODS_GROUP, "");
     struct disco *listless = disco_of_items(PODS_GROUP, JOBS_GROUP(""));
     bool by_peers = w->peers_without_jobs < w->n_peers;

@@ -46,8 +46,9 @@ struct proxy_kit {
     struct tls_ctx *server_tls, *back_tls;  /* of proxy_kit_init_tls() */
     struct played_server local, peers[PROXY_KIT_PEERS];
     size_t n_peers;
-    bool forbidden;            /* the local server does not let us read its discovery */
-    bool local_has_jobs;       /* the local server serves batch/v1 jobs, too */
+    bool forbidden;      /* the local server does not let us read its discovery */
+    bool local_has_jobs; /* the local server serves batch/v1 jobs, too */
+    enum { PROXY_KIT_JOB, PROXY_KIT_UNNAMED, PROXY_KIT_JAB } local_singular; /* what it calls one; the peers: job */
     size_t peers_without_jobs; /* of the peers so many, from the first; the others serve batch/v1 jobs */
     size_t without_list;       /* this peer, from 1, serves batch/v1 jobs without the verb; 0: all have it */
     size_t peers_lapsed;       /* so many from the first; the others are live */
