@@ -78,11 +78,33 @@ static enum served_half half_with(const struct heal *h)
     return h->about.kind == SURFACE_RESOURCES && h->about.group.n == 0 ? SERVED_CORE : SERVED_APIS;
 }
 
+/*
+ * The versions, too, are made of the stored APIServices where one of the group is left: one that lacks some of them,
+ * and starts, deletes those. Where all servers have the group alike nobody has done so. `local`: NULL: it is away.
+ */
+static bool group_differs(const struct served *s, const struct disco_doc *local, const struct disco_group *g)
+{
+    const struct disco_group *own;
+
+    if (g == NULL || g->versions == NULL)
+        return g != NULL;
+    own = local == NULL ? NULL : disco_doc_group(local, g->name);
+    if (own == NULL || own->hash != g->hash)
+        return true;
+    for (size_t i = 0; i < served_n_peers(s) && !served_excluded(s, g->name, g->versions->name); i++) {
+        const struct disco *d = served_peer_at(s, i)->disco;
+
+        own = d == NULL ? g : disco_doc_group(disco_apis(d), g->name);
+        if (own == NULL || own->hash != g->hash)
+            return true;
+    }
+    return false;
+}
+
 static bool differs(const struct job *j, struct heal *h, bool away)
 {
     const struct disco_doc *local = disco_half(served_local_disco(j->served), half_with(h) == SERVED_CORE);
     const struct disco_version *v, *own_version;
-    const struct disco_group *g, *own_group;
 
     h->merged = served_merged_doc(j->served, half_with(h));
     if (away)
@@ -92,13 +114,10 @@ static bool differs(const struct job *j, struct heal *h, bool away)
     /* Made of the stored APIServices: a server that starts deletes those of what it lacks, whoever else has it. */
     if (h->about.kind == SURFACE_GROUPS)
         return h->merged != local || served_n_peers(j->served) > 0;
+    if (h->about.kind == SURFACE_GROUP)
+        return group_differs(j->served, local, disco_doc_group(h->merged, h->about.group));
     if (h->merged == local)
         return false;
-    if (h->about.kind == SURFACE_GROUP) {
-        g = disco_doc_group(h->merged, h->about.group);
-        own_group = local == NULL ? NULL : disco_doc_group(local, h->about.group);
-        return g != NULL && (own_group == NULL || own_group->hash != g->hash);
-    }
     v = disco_doc_version(h->merged, h->about.group, h->about.version);
     own_version = local == NULL ? NULL : disco_doc_version(local, h->about.group, h->about.version);
     return v != NULL && (own_version == NULL || !disco_version_same(own_version, v));

@@ -128,6 +128,10 @@ static void apiservice_deleted(void)
     (void)asked(&w, c, GET("/apis"));
     say_ok(conn(&w.local, 0), NO_GROUPS);
     ok(has(c, ALL_GROUPS), "its own group, which its legacy discovery does not name, is there");
+    (void)asked(&w, c, GET("/apis/batch"));
+    say_ok(conn(&w.local, 0), "{\"name\":\"batch\",\"versions\":[]}");
+    ok(has(c, "{\"name\":\"batch\",\"versions\":[{\"groupVersion\":\"batch/v1\",\"version\":\"v1\"}]}"),
+       "so is a version of it, where others are left");
     proxy_kit_close(&w);
 }
 
