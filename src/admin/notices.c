@@ -21,6 +21,12 @@ static bool is_bad(const struct cluster_server *s)
     return server_state(s, words) == SERVER_BAD;
 }
 
+/* Nor is it silent: nobody can be asked. */
+static bool is_nowhere(const struct cluster_server *s)
+{
+    return is_bad(s) && s->address == NULL && s->answers != PULSE_UNREACHABLE;
+}
+
 static size_t count(const struct status *s, server_is *which)
 {
     size_t n = 0;
@@ -237,6 +243,8 @@ size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES])
         out = begin(text[n]);
         buf_printf(&out, "%zu of %zu servers cannot be used: ", bad, s->cluster.n);
         put_servers(s, is_bad, true, &out);
+        if (count(s, is_nowhere) > 0)
+            buf_append_str(&out, ". Without an address: run mvproxy there, or name it in the option peers here");
         text[n++][buf_len(&out)] = '\0';
     }
     if (s->cluster.leases_failure != NULL &&

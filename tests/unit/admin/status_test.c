@@ -542,9 +542,15 @@ static void test_many(void)
     s.cluster.n = MANY;
     is_u64(notices_of(&s, notices), 2, "two notices");
     ok(strncmp(notices[0], "100 of 100 servers cannot be used: xxx", 38) == 0 &&
-           strstr(notices[0], "xxx (live, no address) and 92 more") != NULL,
-       "those that cannot be used are counted");
+           strstr(notices[0],
+                  "xxx (live, no address) and 92 more. Without an address: run mvproxy there, or name it in "
+                  "the option peers here") != NULL,
+       "those that cannot be used are counted, and what is to be done");
     ok(strstr(notices[1], "xxx and 90 more") != NULL, "and those that were never read");
+    s.cluster.n = 1;
+    servers[0].answers = PULSE_UNREACHABLE;
+    is_u64(notices_of(&s, notices), 1, "one that is silent");
+    ok(strstr(notices[0], "does not answer)") != NULL && strstr(notices[0], "Without") == NULL, "needs no address");
     s.cluster.n = 0;
     is_u64(notices_of(&s, notices), 0, "nothing to be known");
 }
