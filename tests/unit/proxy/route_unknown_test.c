@@ -13,13 +13,14 @@
     "\"scope\":\"Cluster\",\"singularResource\":\"\",\"verbs\":[\"list\"]}]}]}"
 
 /* One peer at most, without address; the local server has apps/v1 deployments, the peer batch/v1 jobs. */
-enum peer { NONE, READ, PENDING, GONE_UNREAD };
+enum peer { NONE, READ, PENDING, UNREAD, GONE_UNREAD };
 
 struct knowledge {
     enum peer peer;
     bool forbidden, leases_missing, behind;
-    bool jobs;  /* the local server has these instead */
-    bool named; /* a stored APIService names policy/v1 */
+    bool jobs;       /* the local server has these instead */
+    bool named;      /* a stored APIService names policy/v1 */
+    bool named_apps; /* one names apps/v1 */
 };
 
 static struct served *make_served(const struct knowledge *k)
@@ -28,6 +29,7 @@ static struct served *make_served(const struct knowledge *k)
     struct disco *other = disco_of_items("", GROUP("batch", "jobs"));
     struct disco *local = k->jobs ? disco_ref(other) : disco_of_items("", GROUP("apps", "deployments"));
     struct served_gv named = {SLICE_LIT("policy"), SLICE_LIT("v1")};
+    struct served_gv named_apps = {SLICE_LIT("apps"), SLICE_LIT("v1")};
     struct served_peer peer = {.id = "apiserver-b",
                                .life = k->peer == GONE_UNREAD ? SERVED_LAPSED : SERVED_LIVE,
                                .discovery_known = k->peer == READ,
@@ -43,8 +45,8 @@ static struct served *make_served(const struct knowledge *k)
                                                          .n_peers = k->peer != NONE,
                                                          .excluded = &excluded,
                                                          .n_excluded = 1,
-                                                         .undiscovered = &named,
-                                                         .n_undiscovered = k->named});
+                                                         .undiscovered = k->named ? &named : &named_apps,
+                                                         .n_undiscovered = k->named || k->named_apps});
 
     disco_unref(local);
     disco_unref(other);
@@ -54,6 +56,7 @@ static struct served *make_served(const struct knowledge *k)
 }
 
 #define APPS "/apis/apps/v1/deployments"
+#define SCALE "/apis/apps/v1/deployments/d/scale"
 #define JOBS "/apis/batch/v1/jobs"
 #define POLICY "/apis/policy/v1/budgets"
 #define WIDGETS "/apis/example.com/v1/widgets"
@@ -72,6 +75,14 @@ static const struct {
     {"nor what every server has", {.behind = true}, WIDGETS, ROUTE_ROW_EXCLUDED},
     {"alone, behind for long: what nobody names", {.named = true}, OTHER, ROUTE_ROW_NO_PEERS},
     {"and what somebody does", {.named = true}, POLICY, ROUTE_ROW_UNKNOWN_PEER},
+    /* Which release an unread peer has nobody knows: it may have a subresource that came with a later one. */
+    {"a peer that cannot be read: of a version that all have",
+     {.peer = UNREAD, .named_apps = true},
+     SCALE,
+     ROUTE_ROW_UNKNOWN_PEER},
+    {"what is served here", {.peer = UNREAD, .named_apps = true}, APPS, ROUTE_ROW_SERVED_LOCALLY},
+    {"what nobody names", {.peer = UNREAD, .named_apps = true}, OTHER, ROUTE_ROW_NOBODY},
+    {"one that was read", {.peer = READ}, SCALE, ROUTE_ROW_NOBODY},
 };
 
 /* Whether a 404 of a server whose discovery we may not read is the truth. */
