@@ -227,16 +227,19 @@ static const struct message *message_of(const struct jscan_value *kind)
 
 static bool encode(struct encoder *e, struct slice object, struct buf *out)
 {
-    static const struct slice keys[] = {SLICE_LIT("kind"), SLICE_LIT("apiVersion")};
     struct slice api_version = SLICE_LIT("");
-    struct jscan_value values[2];
-    const struct message *m;
+    const struct message *m = NULL;
+    struct jscan_value v;
 
-    jscan_get_each(object, keys, values, 2);
-    m = is_a(&values[0], JSCAN_STRING) ? message_of(&values[0]) : NULL;
+    if (jscan_get(object, SLICE_LIT("kind"), &v) && v.type == JSCAN_STRING)
+        m = message_of(&v);
+    if (m == NULL)
+        return false;
     /* /api/v1 has none. */
-    if (m == NULL || (is_a(&values[1], JSCAN_STRING) && !jscan_text(e->texts, &values[1], &api_version)) ||
-        !make(e, 0, m, object))
+    if (jscan_get(object, SLICE_LIT("apiVersion"), &v) && v.type == JSCAN_STRING &&
+        !jscan_text(e->texts, &v, &api_version))
+        return false;
+    if (!make(e, 0, m, object))
         return false;
     pb_open_envelope(out, api_version, slice_str(m->kind), buf_len(&e->levels[0]));
     buf_append(out, buf_slice(&e->levels[0]));

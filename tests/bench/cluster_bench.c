@@ -14,6 +14,7 @@
 #include "cluster/documents.h"
 #include "kube/disco_merge.h"
 #include "kube/legacy_heal.h"
+#include "kube/legacy_proto.h"
 #include "kube/schema_complete.h"
 
 enum { MAX_ROUNDS = 101, SERVERS = 100, GROUPS = 300, CRDS = 2000, TEXT_CEILING = 64 << 20 };
@@ -400,7 +401,7 @@ static void bench_schemas(const char *what, size_t n, size_t rounds)
 
 static void bench_legacy(size_t rounds)
 {
-    struct round groups[MAX_ROUNDS] = {{0}}, resources[MAX_ROUNDS] = {{0}};
+    struct round groups[MAX_ROUNDS] = {{0}}, resources[MAX_ROUNDS] = {{0}}, protobuf[MAX_ROUNDS] = {{0}};
     struct disco_doc *all;
     struct buf text, out;
 
@@ -419,9 +420,14 @@ static void bench_legacy(size_t rounds)
         begin(&resources[k]);
         (void)legacy_heal_resources(slice_of("", 0), disco_doc_groups(all)->versions, &out);
         end(&resources[k]);
+        buf_reset(&text);
+        begin(&protobuf[k]);
+        (void)legacy_proto_encode(buf_slice(&out), &text);
+        end(&protobuf[k]);
     }
     report("legacy /apis completed", groups, rounds);
     report("legacy list of 2,000 resources completed", resources, rounds);
+    report("the same as protobuf", protobuf, rounds);
     disco_doc_unref(all);
     buf_free(&text);
     buf_free(&out);
