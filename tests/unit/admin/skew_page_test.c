@@ -14,12 +14,17 @@
 
 enum { SERVERS = 100, GROUPS = 500, CEILING = 32 << 20, PIECE = 1 << 20 };
 
-static void put_resource(struct buf *b, const char *name, const char *verbs, const char *more)
+static void put_named(struct buf *b, const char *name, const char *singular, const char *verbs, const char *more)
 {
     buf_printf(b,
                "{\"resource\":\"%s\",\"responseKind\":{\"group\":\"\",\"version\":\"v1\",\"kind\":\"K\"},"
-               "\"scope\":\"Namespaced\",\"singularResource\":\"k\",\"verbs\":[%s]%s}",
-               name, verbs, more);
+               "\"scope\":\"Namespaced\",\"singularResource\":\"%s\",\"verbs\":[%s]%s}",
+               name, singular, verbs, more);
+}
+
+static void put_resource(struct buf *b, const char *name, const char *verbs, const char *more)
+{
+    put_named(b, name, "k", verbs, more);
 }
 
 static void put_group(struct buf *b, const char *group, void (*resources)(struct buf *b))
@@ -53,12 +58,32 @@ static void older(struct buf *b)
     put_resource(b, "widgets", "\"get\",\"list\"", "");
 }
 
+/* As a server before 1.27. */
+static void unnamed(struct buf *b)
+{
+    put_named(b, "widgets", "", "\"get\",\"list\"", "");
+}
+
+static void oldest(struct buf *b)
+{
+    older(b);
+    buf_append_char(b, ',');
+    put_named(b, "gizmos", "", "\"get\"", "");
+}
+
 static void newer(struct buf *b)
 {
     put_resource(b, "widgets", "\"get\",\"list\",\"watch\"",
                  ",\"subresources\":[{\"subresource\":\"scale\",\"verbs\":[\"update\"]}]");
     buf_append_char(b, ',');
     put_resource(b, "gadgets<b>", "\"get\"", "");
+}
+
+static void newest(struct buf *b)
+{
+    newer(b);
+    buf_append_char(b, ',');
+    put_resource(b, "gizmos", "\"get\"", "");
 }
 
 /* The whole section; *pieces of it, *longest of them. */
@@ -109,11 +134,13 @@ static void test_small(void)
     size_t pieces, longest;
 
     begin(&text);
-    put_group(&text, "apps", older);
+    put_group(&text, "apps", oldest);
+    put_group(&text, "alike.example", unnamed);
     put_group(&text, "same.example", older);
     a = end(&text);
     begin(&text);
-    put_group(&text, "apps", newer);
+    put_group(&text, "apps", newest);
+    put_group(&text, "alike.example", older);
     put_group(&text, "new<i>.example", older);
     put_group(&text, "same.example", older);
     b = end(&text);
@@ -145,9 +172,11 @@ static void test_small(void)
            has(&text, "<li>not known of: <bdi>apiserver-c</bdi></li>"),
        "which server is which");
     ok(has(&text,
-           "<summary>1 group/versions are the same, with their schemas, on all servers that were read</summary>") &&
+           "<summary>2 group/versions are the same, with their schemas, on all servers that were read</summary>") &&
            has(&text, "<li><bdi>same.example/v1</bdi></li>"),
        "what is the same is only named");
+    ok(has(&text, "<li><bdi>alike.example/v1</bdi></li>") && strstr(text.p, "gizmos") == NULL,
+       "and what lacks nothing but a singular name");
     ok(has(&text, "<p>Skew: 1 of 2 &lt;b&gt;. skewed-resources is local.</p>"), "how many is what the status says");
     buf_free(&text);
     served_unref(s);
