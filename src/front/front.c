@@ -614,7 +614,6 @@ void front_free(struct front *f)
 
     f->host.draining = true;
     stop_listening(f);
-    f->on_drained = NULL;
     while ((n = list_first(&f->host.conns)) != NULL) {
         struct front_conn *fc = list_entry(n, struct front_conn, node);
 

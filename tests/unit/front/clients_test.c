@@ -94,6 +94,27 @@ static void test_many_addresses(void)
     clients_free(c);
 }
 
+/* Addresses of those who have asked make no share smaller. */
+static void test_share_of_fresh(void)
+{
+    struct clients *c = clients_new(NULL);
+    char ip[48];
+
+    for (size_t i = 0; i < 10; i++) {
+        snprintf(ip, sizeof(ip), "10.0.1.%zu", i);
+        enter(c, i, ip);
+        clients_asked(c, &members[i]);
+    }
+    enter(c, 10, "10.0.2.1");
+    enter(c, 11, "10.0.2.1");
+    for (size_t i = 12; i < 18; i++)
+        enter(c, i, "10.0.0.66");
+    enter(c, 18, "10.0.2.2");
+    is_int(surplus(c, 18, 8), 12, "two of eight are no more than a share of three, six are");
+    leave_all(c);
+    clients_free(c);
+}
+
 /* As far as is searched, and one further: so many of one each stand before two of one address. */
 static void test_search_ends(void)
 {
@@ -267,6 +288,7 @@ int main(void)
     test_limit();
     test_surplus();
     test_many_addresses();
+    test_share_of_fresh();
     test_search_ends();
     test_shares();
     test_even();

@@ -265,6 +265,29 @@ static void test_slow_reader(struct front_kit *k)
     ok(front_kit_empty(k), "over");
 }
 
+/* What was written before it had to wait is not taken for something that the client took. */
+static void test_no_reader(struct front_kit *k)
+{
+    struct front_client c;
+    int periods = 0;
+
+    k->opts.body_timeout_ms = 20;
+    front_kit_start(k);
+    client_open(k, &c);
+    clock_fake(clock_us(), clock_wall_us());
+    client_ask(&c, "/x");
+    front_kit_handled(k, 1);
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    stream_pause(c.s, STREAM_PAUSE_LIMIT);
+    front_kit_fill(k);
+    for (; periods < 50 && k->gone == 0; periods++)
+        front_kit_pass(k, 20);
+    is_int(periods, 1, "who takes none of the answer has its time once");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(k), "over");
+}
+
 /* An upload whose answer has begun and is not read: as much of that as there is room for waits. */
 static void open_unread(struct front_kit *k, struct front_client *c, const char *request)
 {
@@ -747,6 +770,7 @@ static const struct front_kit_story stories[] = {
     {"forgotten", test_forgotten},
     {"back-pressure", test_back_pressure},
     {"slow reader", test_slow_reader},
+    {"no reader", test_no_reader},
     {"dripping and not reading", test_dripping_and_not_reading},
     {"paused and not reading", test_paused_and_not_reading},
     {"uploaded and not reading", test_uploaded_and_not_reading},
