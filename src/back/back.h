@@ -106,7 +106,7 @@ struct back_opts {
     bool own, proves_nothing; /* own: not for a client, no limit on clients counts it; proves_nothing: of health */
     bool once;           /* what was sent is not sent again, whatever its method: a program behind the server has it */
     const char *client;  /* address whose budget counts (base/churn.h); NULL: none. Until back_cancel() */
-    struct quota *quota; /* is charged with what waits of both bodies, until the last call; NULL: none */
+    struct quota *quota; /* is charged with what waits, and an HTTP/1.1 connection, until the last call; NULL: none */
     const struct back_handler *handler;
     void *arg;
 };

@@ -15,7 +15,10 @@
 #include "net/dial.h"
 #include "net/stream.h"
 
-enum { CONTINUE_WAIT_MS = 1000 }; /* as net/http's ExpectContinueTimeout */
+enum {
+    CONTINUE_WAIT_MS = 1000,     /* as net/http's ExpectContinueTimeout */
+    CONNECTION_BYTES = 24 << 10, /* roughly what one holds, for the most part TLS; one that is being made, too */
+};
 
 static void on_timer(void *arg);
 static void on_stream(struct stream *s, enum stream_event ev, void *arg);
@@ -99,8 +102,10 @@ void h1_client_dials(struct h1_client *c, struct dial *d, struct back_request *d
     c->dial = d;
     c->dedicated = dedicated;
     lifetime_guest(&c->life, &c->dial_guest, cancel_dial, d);
-    if (dedicated != NULL)
+    if (dedicated != NULL) {
         request_set_link(dedicated, h1_client_ops(), c);
+        quota_add(dedicated->opts.quota, CONNECTION_BYTES);
+    }
     enter(c, CONN_DIALLING);
 }
 
@@ -112,8 +117,10 @@ struct back_request *h1_client_dialled(struct h1_client *c)
     c->dial = NULL;
     c->dedicated = NULL;
     lifetime_release(&c->dial_guest);
-    if (r != NULL)
+    if (r != NULL) {
         request_set_link(r, NULL, NULL);
+        quota_give(r->opts.quota, CONNECTION_BYTES);
+    }
     return r;
 }
 
@@ -140,9 +147,11 @@ void h1_client_idle(struct h1_client *c)
 void h1_client_close(struct h1_client *c, enum close_reason why, const char *detail)
 {
     if (c->stream != NULL) {
-        stream_charge_input(c->stream, NULL);
+        stream_charge(c->stream, NULL);
         stream_close(c->stream, STREAM_CLOSE_NOW);
     }
+    if (c->dedicated != NULL)
+        quota_give(c->dedicated->opts.quota, CONNECTION_BYTES);
     c->stream = NULL;
     c->request = NULL;
     move(c, CONN_GONE);
@@ -218,6 +227,11 @@ static void look_later(struct h1_client *c)
         loop_timer_set(c->timer, at > now ? at - now : 1);
 }
 
+bool h1_client_is_affordable(const struct back_request *r)
+{
+    return quota_has_room(r->opts.quota, CONNECTION_BYTES);
+}
+
 void h1_client_attach(struct h1_client *c, struct back_request *r)
 {
     must_hold(c->request == NULL && c->stream != NULL);
@@ -228,7 +242,7 @@ void h1_client_attach(struct h1_client *c, struct back_request *r)
     c->interims = 0;
     c->wire_mark = stream_wire_bytes(c->stream);
     stream_begin_message(c->stream);
-    stream_charge_input(c->stream, r->opts.quota);
+    stream_charge(c->stream, r->opts.quota); /* until it serves this request no more */
     request_begin(r, h1_client_ops(), c, c->served++ > 0);
     h1_parser_begin(c->parser, r->arena, &r->response);
     if (request_must_be_withheld(r, c->home->kind, c->stream)) {
@@ -272,7 +286,7 @@ static void drain(void *self)
     struct h1_client *c = self;
 
     request_charge(c->request); /* until it has come */
-    stream_charge_input(c->stream, NULL);
+    stream_charge(c->stream, NULL);
     loop_timer_set(c->timer, TIMEOUT_DRAIN_MS);
     stream_resume(c->stream, STREAM_PAUSE_BODY);
 }
@@ -309,7 +323,7 @@ static void complete(struct h1_client *c)
     must_hold(h1_body_done(&c->body)); /* whoever reads on reads another's answer */
     r->trailers = *h1_body_trailers(&c->body);
     c->request = NULL;
-    stream_charge_input(c->stream, NULL);
+    stream_charge(c->stream, NULL);
     loop_timer_cancel(c->timer);
     if (reusable && r->state == REQUEST_ABANDONED)
         request_refund(r);
@@ -336,7 +350,7 @@ static void upgraded(struct h1_client *c)
         return;
     }
     request_responded(r);
-    stream_charge_input(s, NULL);
+    stream_charge(s, NULL);
     c->stream = NULL;
     h1_client_close(c, CLOSE_UPGRADED, "");
     request_over(r);
@@ -452,6 +466,12 @@ static bool read_body(struct h1_client *c, struct slice in)
 /* No more of the answer comes. */
 static void lose(struct h1_client *c, const char *why)
 {
+    if (c->is_broken &&
+        stream_lacks_memory(c->stream)) { /* its client holds too much: that is nothing of the server's */
+        request_charge(c->request);
+        fail(c, BACK_FAIL_MEMORY, why);
+        return;
+    }
     fail(c, c->in_body ? BACK_FAIL_BODY : c->request->answered ? BACK_FAIL_HEAD : BACK_FAIL_UNANSWERED, why);
 }
 

@@ -59,6 +59,8 @@ void h1_client_dials(struct h1_client *c, struct dial *d, struct back_request *d
 struct back_request *h1_client_dialled(struct h1_client *c);
 /* The stream is the connection's from now on. */
 void h1_client_opened(struct h1_client *c, struct stream *s);
+/* Its client has room for what a connection holds, which is charged to him while it serves the request. */
+bool h1_client_is_affordable(const struct back_request *r);
 /* Starts the request on an idle (or just opened) connection. */
 void h1_client_attach(struct h1_client *c, struct back_request *r);
 void h1_client_idle(struct h1_client *c);

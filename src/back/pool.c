@@ -13,7 +13,10 @@ enum {
     HELD_MS = 100,        /* those for whom no dial is made are looked at again */
     RELEASED_AT_ONCE = 4, /* of them: what a dial costs shows only when it was used */
     FEW = 32,             /* connections of a client: it waits with those who have none */
+    FAILED_AT_ONCE = 32,  /* whose clients hold too much */
 };
+
+#define NO_ROOM_TEXT "out of memory for a connection"
 
 static struct loop *loop_of(const struct pool *p)
 {
@@ -201,7 +204,7 @@ static void balance(struct pool *p)
             continue;
         r = next_to_dial(p); /* a dial that is not begun takes nobody off the list */
         call(p, r);
-        request_fail(r, BACK_FAIL_MEMORY, "out of memory for a connection");
+        request_fail(r, BACK_FAIL_MEMORY, NO_ROOM_TEXT);
     }
 }
 
@@ -307,6 +310,8 @@ void pool_take(struct pool *p, struct back_request *r, bool fresh)
 
     if (!request_take_share(r))
         request_fail(r, BACK_FAIL_CLIENT, "its client has its share of connections");
+    else if (!h1_client_is_affordable(r))
+        request_fail(r, BACK_FAIL_MEMORY, NO_ROOM_TEXT);
     else if (c != NULL)
         h1_client_attach(c, r);
     else if (!fresh)
@@ -316,7 +321,7 @@ void pool_take(struct pool *p, struct back_request *r, bool fresh)
     else if (!request_may_dial(r))
         request_fail(r, BACK_FAIL_CLIENT, "its client has wasted too many connections");
     else if (!start_dial(p, r))
-        request_fail(r, BACK_FAIL_MEMORY, "out of memory for a connection");
+        request_fail(r, BACK_FAIL_MEMORY, NO_ROOM_TEXT);
 }
 
 /* ---- idle ---- */
@@ -338,11 +343,25 @@ static void on_idle_timer(void *arg)
     }
 }
 
+/* Who has come to hold too much while he waited has no connection any more. Not all of them in one turn. */
+static struct back_request *next_to_serve(struct pool *p)
+{
+    for (unsigned failed = 0; failed < FAILED_AT_ONCE; failed++) {
+        struct back_request *r = next_in_line(p);
+
+        if (r == NULL || h1_client_is_affordable(r))
+            return r;
+        call(p, r);
+        request_fail(r, BACK_FAIL_MEMORY, NO_ROOM_TEXT);
+    }
+    return NULL;
+}
+
 /* It can serve: whoever waits first, else it is idle. */
 static void put(struct h1_client *c)
 {
     struct pool *p = pool_of(c);
-    struct back_request *r = next_in_line(p);
+    struct back_request *r = next_to_serve(p);
 
     if (r != NULL && !is_quiet(c)) {
         h1_client_close(c, CLOSE_UNSOLICITED, "");

@@ -2,8 +2,8 @@
 /*
  * What clients make us hold: how much each connection, each address and all of them together, and what is done when it
  * is too much. Memory is charged where it is allocated (base/quota.h): arenas of requests, bodies that wait, what waits
- * in the streams, the state of HTTP/2 sessions. Not in it: the kernel's buffers and TLS' own state, some 20 KiB for
- * each connection, of which there are max-connections at most.
+ * in the streams, of connections to servers as well while they serve one request, the state of HTTP/2 sessions, an
+ * estimate for TLS. Not in it: the kernel's buffers.
  *
  * Beyond seven eighths of the limit new requests of addresses that hold more than an equal share are refused, and so is
  * the rest of heads that are still coming, and their connections end: those that hold much and move little, the

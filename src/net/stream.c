@@ -162,6 +162,12 @@ void stream_broke(struct stream *s, const char *fmt, ...)
     stream_deliver_later(s);
 }
 
+void stream_broke_for_memory(struct stream *s)
+{
+    s->lacks_memory = true;
+    stream_broke(s, "out of memory");
+}
+
 void stream_break(struct stream *s, const char *why)
 {
     stream_broke(s, "%s", why);
@@ -291,8 +297,14 @@ void stream_set_owner(struct stream *s, stream_fn *fn, void *arg)
         stream_deliver_later(s);
 }
 
-void stream_charge_input(struct stream *s, struct quota *q)
+/* ---- what is charged ---- */
+
+void stream_charge(struct stream *s, struct quota *q)
 {
+    buf_charge(&s->gather, q);
+    buf_charge(&s->out, q);
+    if (s->ops->charge != NULL)
+        s->ops->charge(s, q);
     quota_add(q, s->in_known);
     quota_give(s->quota, s->in_known);
     s->quota = q;

@@ -67,10 +67,9 @@ void stream_set_owner(struct stream *s, stream_fn *fn, void *arg);
 /*
  * What waits in it, in either direction, and an estimate of what TLS holds, is charged to `q` from now on, whoever owns
  * it, until its memory is freed, which is after it was closed; the quota before gets it back. NULL: nobody counts.
+ * Where there is no room for what is written it fails (stream_lacks_memory()).
  */
 void stream_charge(struct stream *s, struct quota *q);
-/* Only what waits to be read: for somebody who uses the stream for a while. */
-void stream_charge_input(struct stream *s, struct quota *q);
 void stream_close(struct stream *s, enum stream_close_how how);
 /* Somebody who does not own it ends it: its owner gets FAILED, with this for a failure. */
 void stream_break(struct stream *s, const char *why);
@@ -112,6 +111,8 @@ void stream_finish_writing(struct stream *s);
 const char *stream_remote_text(const struct stream *s); /* "10.0.0.1:34567", "[::1]:80", "unix" */
 const char *stream_remote_ip(const struct stream *s);   /* without the port; "" for Unix sockets */
 const char *stream_failure(const struct stream *s);     /* after FAILED: what happened; never secrets */
+/* After FAILED: for want of memory, of the process or of whoever it is charged to. */
+bool stream_lacks_memory(const struct stream *s);
 /* After FAILED: by a FIN without close_notify, which may be a cut, and nothing else. */
 bool stream_was_left(const struct stream *s);
 const char *stream_alpn(const struct stream *s); /* "h2", "http/1.1" or "" */

@@ -36,6 +36,11 @@ const char *stream_remote_ip(const struct stream *s)
     return s->remote_ip;
 }
 
+bool stream_lacks_memory(const struct stream *s)
+{
+    return s->lacks_memory;
+}
+
 bool stream_was_left(const struct stream *s)
 {
     return s->left;

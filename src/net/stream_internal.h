@@ -45,10 +45,10 @@ struct stream_ops {
     bool (*encode)(struct stream *s, struct slice data);
     /* The same for the orderly end. */
     void (*encode_end)(struct stream *s);
+    void (*charge)(struct stream *s, struct quota *q); /* what it holds, as stream_charge(); may be NULL */
     /* The descriptor is about to be closed: no event may be left. */
     void (*detach)(struct stream *s);
-    /* End of the turn: nothing of the transport is on the stack any more. May be NULL. */
-    void (*release)(struct stream *s);
+    void (*release)(struct stream *s); /* end of the turn: nothing of it is on the stack any more; may be NULL */
 };
 
 struct stream {
@@ -61,20 +61,19 @@ struct stream {
     void *on_closed_arg;
     enum stream_state state;
     int fd;
-    unsigned pauses;   /* enum stream_pause */
-    unsigned pending;  /* events to deliver, 1 << enum stream_event */
-    bool delivering;   /* fn is on the stack */
-    bool reading;      /* what set_reading was told last */
-    bool full;         /* LIMIT_STREAM_INPUT was reached */
-    bool in_eof, left; /* stream_was_left() */
-    bool peer_ended;   /* FIN or close_notify was read, even if sending has failed since */
-    bool send_blocked; /* the kernel is full: wait for on_writable */
-    bool send_broken;  /* a send failed; what was received before is still to be read */
+    unsigned pauses;                 /* enum stream_pause */
+    unsigned pending;                /* events to deliver, 1 << enum stream_event */
+    bool delivering;                 /* fn is on the stack */
+    bool reading;                    /* what set_reading was told last */
+    bool full;                       /* LIMIT_STREAM_INPUT was reached */
+    bool in_eof, left, lacks_memory; /* stream_was_left(), stream_lacks_memory() */
+    bool peer_ended;                 /* FIN or close_notify was read, even if sending has failed since */
+    bool send_blocked;               /* the kernel is full: wait for on_writable */
+    bool send_broken;                /* a send failed; what was received before is still to be read */
     bool fin_sent, congested;
-    int send_error;      /* errno of the failed send */
-    bool finish;         /* nothing will be written after what is queued */
-    bool finish_encoded; /* the orderly end is in s->out */
-    size_t written;      /* since the last flush */
+    int send_error;              /* errno of the failed send */
+    bool finish, finish_encoded; /* nothing will be written after what is queued; the orderly end is in s->out */
+    size_t written;              /* since the last flush */
     bool bulk, crumbs;   /* much came at the last look, or tiny records wait inside: it waits for its part of a turn */
     bool held;           /* waits to be read: epoll is not asked meanwhile */
     unsigned due;        /* enum stream_due */
@@ -82,9 +81,9 @@ struct stream {
     bool in_is_lent;     /* by a bufferevent */
     size_t in_known;     /* length of in that was accounted for, and charged */
     struct quota *quota;
-    struct buf gather;      /* small writes of the running callback, plain */
-    struct buf out;         /* ready for the wire */
-    struct event *writable; /* made when it is first waited for, gone when all is sent */
+    struct buf gather;             /* small writes of the running callback, plain */
+    struct buf out;                /* ready for the wire */
+    struct event *writable;        /* made when it is first waited for, gone when all is sent */
     struct event readable;
     struct loop_timer *timer; /* opening, lingering */
     struct lifetime_work deliver_work, flush_work, exit_work, bulk_work;
@@ -95,8 +94,7 @@ struct stream {
     char *carrier_failure;                     /* why the relay below ended; its bytes are read first */
     void (*carrier_fn)(void *arg, bool reset); /* the relay below, told when the descriptor is closed */
     void *carrier_arg;
-    char remote[64];
-    char remote_ip[48];
+    char remote[64], remote_ip[48];
 };
 
 const struct stream_ops *stream_plain_transport(void);
@@ -110,6 +108,7 @@ void stream_read_fin(struct stream *s); /* recv said 0 */
 /* The transport found nothing to read: if sending has failed, now is the time to say so. */
 void stream_read_idle(struct stream *s);
 void stream_broke(struct stream *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void stream_broke_for_memory(struct stream *s);
 /* s->in, made if there is none; NULL when out of memory. */
 struct evbuffer *stream_input(struct stream *s);
 void stream_drop_empty_input(struct stream *s);

@@ -136,20 +136,11 @@ struct stream *stream_connect(struct loop *l, const struct sockaddr *addr, sockl
         start(s);
     } else if (errno == EINPROGRESS) {
         if (!stream_await_writable(s, on_connected))
-            stream_broke(s, "out of memory");
+            stream_broke_for_memory(s);
     } else {
         stream_broke(s, "connect: %s", strerror(errno));
     }
     return s;
-}
-
-void stream_charge(struct stream *s, struct quota *q)
-{
-    buf_charge(&s->gather, q);
-    buf_charge(&s->out, q);
-    if (s->tls != NULL)
-        tls_conn_charge(s->tls, q);
-    stream_charge_input(s, q);
 }
 
 int stream_surrender(struct stream *s)

@@ -132,7 +132,7 @@ static bool encode_gathered(struct stream *s)
 
     buf_free_list_return(loop_free_list(s->loop), &s->gather);
     if (!done)
-        stream_broke(s, "out of memory");
+        stream_broke_for_memory(s);
     return done;
 }
 
@@ -191,7 +191,7 @@ bool stream_write(struct stream *s, struct slice data)
         return false;
     }
     if (!take_in(s, data)) {
-        stream_broke(s, "out of memory");
+        stream_broke_for_memory(s);
         return false;
     }
     s->bytes_out += data.n;

@@ -19,7 +19,7 @@ static void plain_read_now(struct stream *s)
         if (stream_input(s) != NULL && evbuffer_add(s->in, area->bytes, (size_t)n) == 0)
             stream_got_input(s);
         else
-            stream_broke(s, "out of memory");
+            stream_broke_for_memory(s);
     } else if (n == 0) {
         stream_read_fin(s);
         stream_got_eof(s);
@@ -56,7 +56,7 @@ static void plain_set_reading(struct stream *s, bool on)
     if (!on)
         event_del(&s->readable);
     else if (event_add(&s->readable, NULL) != 0)
-        stream_broke(s, "out of memory");
+        stream_broke_for_memory(s);
 }
 
 static void plain_look_again(struct stream *s)

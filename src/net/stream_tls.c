@@ -27,9 +27,10 @@
 enum {
     RECORD_BYTES = 16384,
     RECORD_OVERHEAD = 64,
-    TLS_STATE_BYTES = 12 << 10, /* roughly: of the 15 KB of an idle connection (docs/performance.md) */
-    RECORDS_AT_ONCE = 64,       /* ordinary ones are of 1.4 KB and more: 64 KB of ciphertext, one look, are 47 */
-    SMALL_READ = 2048,          /* room for what a small message takes; libevent makes 32 KB of a whole record's */
+    TLS_STATE_BYTES = 12 << 10,   /* roughly: of the 15 KB of an idle connection (docs/performance.md) */
+    BUFFEREVENT_BYTES = 10 << 10, /* 1.3 KB, and the 8 KB that its first look leaves in its empty input */
+    RECORDS_AT_ONCE = 64,         /* ordinary ones are of 1.4 KB and more: 64 KB of ciphertext, one look, are 47 */
+    SMALL_READ = 2048,            /* room for what a small message takes; libevent makes 32 KB of a whole record's */
 };
 
 struct tls_conn {
@@ -41,7 +42,7 @@ struct tls_conn {
     struct tls_hello hello;     /* server: until the handshake is over */
     struct handshake_step step; /* of the handshake */
     struct quota *quota;        /* is charged with `held`; NULL: none */
-    size_t held;                /* TLS_STATE_BYTES while there is an SSL, and for the certificates in it */
+    size_t held; /* TLS_STATE_BYTES while there is an SSL, for the certificates in it, and for the bufferevent */
     struct tls_identity *identity;
     char *server_name;
     char *session_key;
@@ -76,8 +77,10 @@ void tls_conn_judge_again(struct tls_conn *t, const struct tls_ctx *c)
     tls_identity_judge_again(t->identity, c, t->ssl);
 }
 
-void tls_conn_charge(struct tls_conn *t, struct quota *q)
+static void tls_charge(struct stream *s, struct quota *q)
 {
+    struct tls_conn *t = s->tls;
+
     buf_charge(&t->bio.kept, q);
     quota_add(q, t->held);
     quota_give(t->quota, t->held);
@@ -108,6 +111,7 @@ static void report(struct stream *s, unsigned long error)
     stream_send_out(s); /* the alert, if one was written */
     if (s->send_broken)
         stream_read_idle(s);
+    s->lacks_memory = s->lacks_memory || t->bio.recv_error == ENOMEM;
     if (tls_messages_too_many(&t->messages))
         stream_broke(s, "%s: too many handshake messages", phase(s));
     else if (t->bio.recv_error != 0)
@@ -154,7 +158,7 @@ static bool read_record(struct stream *s)
     int n;
 
     if (in == NULL || evbuffer_reserve_space(in, most, &room, 1) != 1) {
-        stream_broke(s, "out of memory");
+        stream_broke_for_memory(s);
         return false;
     }
     must_hold(room.iov_len >= (size_t)most);
@@ -230,7 +234,7 @@ static void choose_reader(struct stream *s)
         return;
     stop_reading(s);
     if (!start_reading(s))
-        stream_broke(s, "out of memory");
+        stream_broke_for_memory(s);
 }
 
 static void on_bufferevent_read(struct bufferevent *bev, void *arg)
@@ -276,6 +280,7 @@ static bool make_bufferevent(struct stream *s)
     t->bev = bufferevent_openssl_socket_new(loop_base(s->loop), s->fd, t->ssl, BUFFEREVENT_SSL_OPEN, 0);
     if (t->bev == NULL)
         return false;
+    hold(t, BUFFEREVENT_BYTES);
     bufferevent_disable(t->bev, EV_WRITE); /* a wake-up for nothing */
     s->in = bufferevent_get_input(t->bev);
     s->in_is_lent = true;
@@ -325,7 +330,7 @@ static void tls_set_reading(struct stream *s, bool on)
     if (!on)
         stop_reading(s);
     else if (!start_reading(s))
-        stream_broke(s, "out of memory");
+        stream_broke_for_memory(s);
     else if (has_hidden_input(s->tls) || s->tls->bio.recv_error != 0) /* of which epoll knows nothing */
         event_active(read_event(s), EV_READ, 1);
 }
@@ -420,11 +425,11 @@ static void finish_handshake(struct stream *s)
     note_protocol(t);
     hold(t, tls_chain_bytes(t->ssl));
     if (!tls_identity_new(t->ctx, t->ssl, &t->identity)) {
-        stream_broke(s, "out of memory");
+        stream_broke_for_memory(s);
         return;
     }
     if (!t->ctx->server && !make_bufferevent(s)) {
-        stream_broke(s, "out of memory");
+        stream_broke_for_memory(s);
         return;
     }
     event_assign(&s->readable, loop_base(s->loop), s->fd, EV_READ | EV_PERSIST, on_input, s);
@@ -434,7 +439,7 @@ static void finish_handshake(struct stream *s)
 static void await_more(struct stream *s)
 {
     if (event_add(&s->readable, NULL) != 0)
-        stream_broke(s, "out of memory");
+        stream_broke_for_memory(s);
 }
 
 static void shake_hands(struct stream *s)
@@ -464,7 +469,7 @@ static void begin_or_go_on(struct stream *s)
         else
             await_more(s);
     } else if (t->ssl == NULL && !make_ssl(s)) {
-        stream_broke(s, "out of memory");
+        stream_broke_for_memory(s);
     } else {
         shake_hands(s);
     }
@@ -587,6 +592,7 @@ const struct stream_ops *stream_tls_transport(void)
         .read_now = tls_read_now,
         .encode = tls_encode,
         .encode_end = tls_encode_end,
+        .charge = tls_charge,
         .detach = tls_detach,
         .release = tls_release,
     };

@@ -14,7 +14,6 @@ const char *tls_conn_alpn(const struct tls_conn *t);
 bool tls_conn_is_hop(const struct tls_conn *t);
 bool tls_conn_resumed(const struct tls_conn *t);
 const struct tls_peer *tls_conn_peer(const struct tls_conn *t);
-void tls_conn_charge(struct tls_conn *t, struct quota *q);
 void tls_conn_judge_again(struct tls_conn *t, const struct tls_ctx *c);
 
 #endif

@@ -23,7 +23,7 @@ struct stream {
     void *on_closed_arg;
     enum stream_state state;
     unsigned pauses, pending;
-    bool delivering, in_eof, congested, finish, fin_sent, tls, peer_ended;
+    bool delivering, in_eof, congested, finish, fin_sent, tls, peer_ended, lacks_memory;
     size_t written;
     struct buf in, out;
     struct sim_source io;
@@ -94,6 +94,14 @@ static void mark(struct stream *s, enum stream_event ev)
     s->pending |= 1U << ev;
     if (s->fn != NULL && s->state != CLOSED)
         loop_defer(s->loop, &s->deliver_work, deliver_work, s);
+}
+
+/* ---- what is charged ---- */
+
+void stream_charge(struct stream *s, struct quota *q)
+{
+    buf_charge(&s->in, q);
+    buf_charge(&s->out, q);
 }
 
 /* ---- the end ---- */
@@ -206,8 +214,13 @@ bool stream_write(struct stream *s, struct slice data)
         return false;
     if (data.n == 0)
         return true;
-    if (buf_len(&s->out) + data.n > LIMIT_STREAM_OUTPUT_HARD || !buf_append(&s->out, data)) {
-        broke(s, "too much unsent, or out of memory");
+    if (buf_len(&s->out) + data.n > LIMIT_STREAM_OUTPUT_HARD) {
+        broke(s, "too much unsent");
+        return false;
+    }
+    if (!buf_append(&s->out, data)) {
+        s->lacks_memory = true;
+        broke(s, "out of memory");
         return false;
     }
     s->bytes_out += data.n;
@@ -231,17 +244,6 @@ size_t stream_unsent(const struct stream *s)
 size_t stream_unacknowledged(const struct stream *s)
 {
     return buf_len(&s->out) + outward(s)->n;
-}
-
-void stream_charge(struct stream *s, struct quota *q)
-{
-    buf_charge(&s->in, q);
-    buf_charge(&s->out, q);
-}
-
-void stream_charge_input(struct stream *s, struct quota *q)
-{
-    buf_charge(&s->in, q);
 }
 
 void stream_finish_writing(struct stream *s)
@@ -467,6 +469,11 @@ const char *stream_remote_text(const struct stream *s)
 const char *stream_remote_ip(const struct stream *s)
 {
     return s->remote_ip;
+}
+
+bool stream_lacks_memory(const struct stream *s)
+{
+    return s->lacks_memory;
 }
 
 bool stream_was_left(const struct stream *s)

@@ -2,6 +2,7 @@
 /* The first peer is down, or full, or wanting: who is asked next, and what happens when nobody is left. */
 #include "back/back.h"
 #include "back/fetch.h"
+#include "front/front.h"
 #include "net/listener.h"
 #include "net/loop.h"
 #include "proxy/explain.h"
@@ -383,6 +384,24 @@ static void unknown_token_busy(void)
     proxy_kit_close(&w);
 }
 
+/* A client that holds too much for another connection has an answer, and no peer is blamed for that. */
+static void client_without_room(void)
+{
+    struct proxy_kit w;
+    struct played_end *c;
+
+    proxy_kit_init(&w, 1);
+    proxy_kit_start(&w);
+    front_update(w.front, &(struct front_opts){.max_memory = 30 << 10, .on_request = proxy_on_request, .arg = w.proxy});
+    c = client(&w);
+    ask(c, "GET", "");
+    ok(has(c, "HTTP/1.1 503 ") && has(c, "out of memory"), "no room for a connection to a peer");
+    is_u64(w.peers[0].n_conns, 0, "none was made");
+    is_double(proxy_kit_metric(&w, "apiserver_peer_proxy_errors_total", "proxy_transport"), 0, "no fault of the peer");
+    is_u64(w.cluster->suspects, 0, "which is not suspected");
+    proxy_kit_close(&w);
+}
+
 /* By what it was: a peer that is not reached is no peer without an address. */
 static void counted(void)
 {
@@ -467,6 +486,7 @@ static void warned(uint64_t local, uint64_t peer, bool away, bool peer_fails, bo
 
 int main(void)
 {
+    client_without_room();
     counted();
     counted_without_address();
     warned(1033, 1034, false, false, false);
