@@ -299,7 +299,7 @@ void stream_set_owner(struct stream *s, stream_fn *fn, void *arg)
 
 /* ---- what is charged ---- */
 
-void stream_charge(struct stream *s, struct quota *q)
+static void charge(struct stream *s, struct quota *q)
 {
     buf_charge(&s->gather, q);
     buf_charge(&s->out, q);
@@ -308,6 +308,33 @@ void stream_charge(struct stream *s, struct quota *q)
     quota_add(q, s->in_known);
     quota_give(s->quota, s->in_known);
     s->quota = q;
+}
+
+void stream_charge(struct stream *s, struct quota *q)
+{
+    charge(s, q);
+    if (s->along != NULL)
+        charge(s->along, q);
+}
+
+void stream_charge_along(struct stream *s, struct stream *other)
+{
+    must_hold(s->along == NULL && other->leader == NULL);
+    s->along = other;
+    other->leader = s;
+    charge(other, s->quota);
+}
+
+/* Whoever goes first: the quota may go with the leader's owner. */
+static void charge_apart(struct stream *s)
+{
+    struct stream *leader = s->leader != NULL ? s->leader : s, *other = leader->along;
+
+    if (other == NULL)
+        return;
+    charge(other, NULL);
+    leader->along = NULL;
+    other->leader = NULL;
 }
 
 /* ---- output ---- */
@@ -356,6 +383,7 @@ void stream_destroy(struct stream *s, bool reset)
     must_hold(!lifetime_over(&s->life));
     stream_move(s, STREAM_CLOSED);
     s->fn = NULL;
+    charge_apart(s);
     s->ops->detach(s);
     stream_forget_writable(s);
     event_del(&s->readable);

@@ -70,6 +70,8 @@ void stream_set_owner(struct stream *s, stream_fn *fn, void *arg);
  * Where there is no room for what is written it fails (stream_lacks_memory()).
  */
 void stream_charge(struct stream *s, struct quota *q);
+/* `other`, too, is charged to whatever `s` is charged to, from now on until the descriptor of either is closed. */
+void stream_charge_along(struct stream *s, struct stream *other);
 void stream_close(struct stream *s, enum stream_close_how how);
 /* Somebody who does not own it ends it: its owner gets FAILED, with this for a failure. */
 void stream_break(struct stream *s, const char *why);

@@ -81,6 +81,7 @@ struct stream {
     bool in_is_lent;     /* by a bufferevent */
     size_t in_known;     /* length of in that was accounted for, and charged */
     struct quota *quota;
+    struct stream *along, *leader; /* charged to the same quota: who follows this one; whom it follows */
     struct buf gather;             /* small writes of the running callback, plain */
     struct buf out;                /* ready for the wire */
     struct event *writable;        /* made when it is first waited for, gone when all is sent */

@@ -164,6 +164,8 @@ struct tunnel *tunnel_start(struct loop *l, struct stream *client, struct stream
     t->arg = arg;
     t->client = (struct half){.tunnel = t, .from = client, .other = &t->server};
     t->server = (struct half){.tunnel = t, .from = server, .other = &t->client};
+    /* Whoever made the server's side necessary holds both. */
+    stream_charge_along(client, server);
     stream_set_owner(client, on_event, &t->client);
     stream_set_owner(server, on_event, &t->server);
     /* Whoever held them may have paused them for reasons that are over. */

@@ -26,6 +26,7 @@ struct stream {
     bool delivering, in_eof, congested, finish, fin_sent, tls, peer_ended, lacks_memory;
     size_t written;
     struct buf in, out;
+    struct stream *along, *leader;
     struct sim_source io;
     struct loop_timer *timer;
     struct loop_deferred deliver_work, flush_work, free_work, exit_work;
@@ -98,10 +99,34 @@ static void mark(struct stream *s, enum stream_event ev)
 
 /* ---- what is charged ---- */
 
-void stream_charge(struct stream *s, struct quota *q)
+static void charge(struct stream *s, struct quota *q)
 {
     buf_charge(&s->in, q);
     buf_charge(&s->out, q);
+}
+
+void stream_charge(struct stream *s, struct quota *q)
+{
+    charge(s, q);
+    if (s->along != NULL)
+        charge(s->along, q);
+}
+
+void stream_charge_along(struct stream *s, struct stream *other)
+{
+    s->along = other;
+    other->leader = s;
+    charge(other, s->out.quota);
+}
+
+static void charge_apart(struct stream *s)
+{
+    struct stream *leader = s->leader != NULL ? s->leader : s, *other = leader->along;
+
+    if (other == NULL)
+        return;
+    charge(other, NULL);
+    leader->along = other->leader = NULL;
 }
 
 /* ---- the end ---- */
@@ -120,6 +145,7 @@ static void destroy(struct stream *s, bool reset)
 {
     s->state = CLOSED;
     s->fn = NULL;
+    charge_apart(s);
     sim_source_remove(&s->io);
     loop_timer_free(s->timer);
     s->timer = NULL;

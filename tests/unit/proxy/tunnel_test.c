@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "front/front.h"
 #include "net/loop.h"
 #include "proxy/tunnel.h"
 #include "unit/proxy/kit.h"
@@ -288,6 +289,36 @@ static void without_memory(void)
     ok(failed > 0, "%u times it could not write", failed);
 }
 
+/* What a client sends and the server does not read is held for that client, whoever's the tunnel is. */
+static void charged(bool front_goes_first)
+{
+    static char block[16 << 10];
+    struct proxy_kit w;
+    struct played_end *c, *s;
+    size_t before;
+    bool held;
+
+    proxy_kit_open(&w, 0);
+    c = upgraded(&w, &s);
+    proxy_kit_settle(&w);
+    before = front_memory(w.front);
+    stop_reading(s);
+    for (unsigned idle = 0; idle < 20; loop_run_once(w.loop, 5)) {
+        idle = stream_congested(c->s) ? idle + 1 : 0;
+        if (idle == 0)
+            say_bytes(c, slice_of(block, sizeof(block)));
+    }
+    /* 128 KiB wait to be sent, and as much behind that to be taken from the client. */
+    held = until(&w, front_memory(w.front) >= before + LIMIT_STREAM_OUTPUT_HIGH + LIMIT_STREAM_INPUT / 2);
+    ok(held, "what a server does not read is charged (%zu bytes, %zu before)", front_memory(w.front), before);
+    if (!front_goes_first) {
+        hang_up(s, STREAM_CLOSE_ABORT);
+        ok(ended(c) && until(&w, proxy_tunnels(w.proxy) == 0), "the server goes");
+        ok(until(&w, front_memory(w.front) == 0), "and it is given back");
+    }
+    proxy_kit_close(&w); /* the front, and then the proxy, which has the tunnel */
+}
+
 static void broken(void)
 {
     struct proxy_kit w;
@@ -348,6 +379,8 @@ int main(void)
     half_open(false, true);
     half_open(false, false);
     without_memory();
+    charged(false);
+    charged(true);
     broken();
     ended_by_us();
     refused();
