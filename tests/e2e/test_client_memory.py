@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clients make mvproxy hold: bytes that are resident, however little was sent for them."""
 
+import contextlib
 import re
 
 import fixture
@@ -13,6 +14,8 @@ LIMIT = 48 << 20
 BASE_BYTES = 64 << 20   # without clients (docs/limits.md)
 TLS_BYTES = 40 << 10    # of a connection
 CONNECTIONS = 80
+UNTAKEN = 150              # answers that wait for their clients
+UNTAKEN_BYTES = 250 << 10  # each
 VALUE = 4000
 REQUEST = b"\x82\x87\x04" + bytes([len(MAPS)]) + MAPS.encode() + b"\x01\x0akubernetes"
 WINDOW_0 = rawh2.frame(rawh2.SETTINGS, 0, (4).to_bytes(2, "big") + (0).to_bytes(4, "big"))
@@ -98,6 +101,33 @@ def refused(proxy):
 
 def ended(proxy):
     return proxy.metric("mvproxy_front_closed_total", reason="memory") or 0
+
+
+def test_answers_not_taken(world):
+    """answers that nobody takes: what each HTTP/2 stream holds is charged, and no more than docs/limits.md says"""
+    proxy = world.proxies["a"]
+    before, charged_before, path = resident(proxy), held(proxy), b"/sim/bytes?n=50000000"
+    request = b"\x82\x87\x04" + bytes([len(path)]) + path + b"\x01\x0akubernetes"
+    seen = []
+
+    def settled():
+        seen.append(held(proxy))
+        return len(seen) > 50 and len(set(seen[-50:])) == 1
+
+    with contextlib.ExitStack() as stack:
+        for _ in range(5):
+            conn = stack.enter_context(world.client(alpn=("h2",)))
+            conn.send(rawh2.PREFACE + rawh2.frame(rawh2.SETTINGS))
+            for stream in range(UNTAKEN // 5):
+                conn.send(rawh2.frame(rawh2.HEADERS, 2 * stream + 1, request, rawh2.END_HEADERS | rawh2.END_STREAM))
+        until(settled, "nothing more to come")
+        grown, charged = resident(proxy) - before, seen[-1] - charged_before
+        print("# each stream: %d KB resident, %d KB charged" % (grown / UNTAKEN / 1e3, charged / UNTAKEN / 1e3), flush=True)
+        check(charged >= UNTAKEN * (64 << 10), "charged", charged)
+        check(charged <= UNTAKEN * UNTAKEN_BYTES, "charged", charged)
+        if not proxy.sanitized():
+            check(grown <= charged + (8 << 20), "resident", grown)
+    until(lambda: held(proxy) < 1 << 20, "it to be given back")
 
 
 def test_answered_heads(world):
