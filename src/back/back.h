@@ -35,7 +35,7 @@ enum back_failure {
     BACK_FAIL_TIMEOUT,  /* head_timeout_ms passed, or the server did not take the body */
     BACK_FAIL_IDENTITY, /* who asks, and the connection, do not fit: withheld. Nothing was sent */
     BACK_FAIL_MEMORY,
-    BACK_FAIL_CLIENT,   /* the client has wasted too many connections (base/churn.h). Nothing was sent */
+    BACK_FAIL_CLIENT,   /* it has or has wasted too many connections (base/churn.h), or no room. Nothing was sent */
     BACK_FAIL_LOOP,     /* an mvproxy is where the origin is to be an API server itself. Nothing was sent */
     BACK_FAIL_GIVEN_UP, /* origin_fail_unanswered(): nothing else speaks against the server */
 };

@@ -17,6 +17,7 @@ enum {
 };
 
 #define NO_ROOM_TEXT "out of memory for a connection"
+#define HOLDS_MUCH_TEXT "its client holds too much for another connection"
 
 static struct loop *loop_of(const struct pool *p)
 {
@@ -311,7 +312,7 @@ void pool_take(struct pool *p, struct back_request *r, bool fresh)
     if (!request_take_share(r))
         request_fail(r, BACK_FAIL_CLIENT, "its client has its share of connections");
     else if (!h1_client_is_affordable(r))
-        request_fail(r, BACK_FAIL_MEMORY, NO_ROOM_TEXT);
+        request_fail(r, BACK_FAIL_CLIENT, HOLDS_MUCH_TEXT);
     else if (c != NULL)
         h1_client_attach(c, r);
     else if (!fresh)
@@ -352,7 +353,7 @@ static struct back_request *next_to_serve(struct pool *p)
         if (r == NULL || h1_client_is_affordable(r))
             return r;
         call(p, r);
-        request_fail(r, BACK_FAIL_MEMORY, NO_ROOM_TEXT);
+        request_fail(r, BACK_FAIL_CLIENT, HOLDS_MUCH_TEXT);
     }
     return NULL;
 }

@@ -101,7 +101,7 @@ static void no_room_for_another(void)
     back_kit_open(&k, true, 1);
     begin(&k, &c, &q, "GET");
     call_send(&c);
-    ok(call_is(&c, "failed: memory"), "no room for a connection");
+    ok(call_is(&c, "failed: client"), "no room for a connection");
     is_u64(k.n_conns, 0, "none is made");
     call_free(&c);
     call_start(&first, &k, "GET", "/");
@@ -114,7 +114,7 @@ static void no_room_for_another(void)
     is_u64(buf_len(&c.log), 0, "one with room enough waits for its connection");
     quota_add(&q, 40 << 10);
     conn_say(&k.conns[0], OK2);
-    ok(call_is(&c, "failed: memory"), "meanwhile the room has gone");
+    ok(call_is(&c, "failed: client"), "meanwhile the room has gone");
     ok(conn_has(&k.conns[0], "/next"), "the next has the connection");
     quota_give(&q, 40 << 10);
     conn_say(&k.conns[0], OK2);

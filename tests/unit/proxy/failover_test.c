@@ -395,7 +395,7 @@ static void client_without_room(void)
     front_update(w.front, &(struct front_opts){.max_memory = 30 << 10, .on_request = proxy_on_request, .arg = w.proxy});
     c = client(&w);
     ask(c, "GET", "");
-    ok(has(c, "HTTP/1.1 503 ") && has(c, "out of memory"), "no room for a connection to a peer");
+    ok(has(c, "HTTP/1.1 429 ") && got(c, "Retry-After: 1\r\n"), "no room for a connection to a peer");
     is_u64(w.peers[0].n_conns, 0, "none was made");
     is_double(proxy_kit_metric(&w, "apiserver_peer_proxy_errors_total", "proxy_transport"), 0, "no fault of the peer");
     is_u64(w.cluster->suspects, 0, "which is not suspected");
