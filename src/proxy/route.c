@@ -105,7 +105,7 @@ static bool lists(const struct disco *d, const struct subject *what)
     return d != NULL && what->version.n > 0 && disco_gv(d, what->group, what->version) != DISCO_GV_ABSENT;
 }
 
-struct survey {
+struct choice {
     bool served;      /* by some peer, as asked */
     size_t n_healthy; /* candidates at the front of the list */
     size_t n_active;  /* these and those behind them; the rest is drained */
@@ -157,8 +157,8 @@ static bool is_first_choice(const struct route_query *q, const struct served_pee
     return !p->drained && p->life == SERVED_LIVE && is_healthy(q, p);
 }
 
-static void survey_some(const struct route_query *q, const struct subject *what, const struct conditions *c,
-                        bool drained, struct survey *s, struct route *out)
+static void find_some(const struct route_query *q, const struct subject *what, const struct conditions *c, bool drained,
+                      struct choice *s, struct route *out)
 {
     size_t n = served_n_peers(q->served);
 
@@ -174,19 +174,19 @@ static void survey_some(const struct route_query *q, const struct subject *what,
 }
 
 /* The drained come last of all, behind who is an outlier: a drained peer is better than a 503. */
-static struct survey survey_peers(const struct route_query *q, const struct subject *what, struct conditions c,
-                                  struct route *out)
+static struct choice find_candidates(const struct route_query *q, const struct subject *what, struct conditions c,
+                                     struct route *out)
 {
-    struct survey s = {.served = false};
+    struct choice s = {.served = false};
 
-    survey_some(q, what, &c, false, &s, out);
+    find_some(q, what, &c, false, &s, out);
     s.n_active = out->n_candidates;
     if (!c.active)
-        survey_some(q, what, &c, true, &s, out);
+        find_some(q, what, &c, true, &s, out);
     return s;
 }
 
-static void shuffle_candidates(const struct route_query *q, const struct survey *s, struct route *out)
+static void shuffle_candidates(const struct route_query *q, const struct choice *s, struct route *out)
 {
     uint64_t state = q->dice | 1;
 
@@ -256,12 +256,12 @@ static size_t count_live(const struct served *s)
  */
 static bool asks_peers(const struct route_query *q, bool untold, struct route *out)
 {
-    struct survey s;
+    struct choice s;
 
     if (!q->failover || q->local_unread || (!untold && !is_away(q)) ||
         (q->local_state != READINESS_UNREACHABLE && !served_local_read(q->served)))
         return false;
-    s = survey_peers(q, &(struct subject){.everybody = true}, (struct conditions){.live = true}, out);
+    s = find_candidates(q, &(struct subject){.everybody = true}, (struct conditions){.live = true}, out);
     if (out->n_candidates == 0)
         return false;
     shuffle_candidates(q, &s, out);
@@ -294,7 +294,7 @@ static bool only_newcomers_may(const struct route_query *q, const struct subject
 static bool add_older(const struct route_query *q, const struct subject *what, struct route *out)
 {
     struct route all = {.n_candidates = 0};
-    struct survey s = survey_peers(q, what, (struct conditions){.live = false}, &all);
+    struct choice s = find_candidates(q, what, (struct conditions){.live = false}, &all);
 
     shuffle_candidates(q, &s, &all);
     for (size_t i = 0; i < all.n_candidates && out->n_candidates < ROUTE_MAX_CANDIDATES; i++)
@@ -307,7 +307,7 @@ static bool add_older(const struct route_query *q, const struct subject *what, s
 static bool goes_to_peer(const struct route_query *q, const struct subject *what, struct route *out)
 {
     uint64_t newest = newest_release(q, what);
-    struct survey s = survey_peers(q, what, (struct conditions){.release = newest}, out);
+    struct choice s = find_candidates(q, what, (struct conditions){.release = newest}, out);
 
     shuffle_candidates(q, &s, out);
     out->release = newest;
@@ -381,7 +381,7 @@ static void put_older_last(const struct route_query *q, struct route *out)
     }
 }
 
-static void put_in_order(const struct route_query *q, const struct survey *s, struct route *out)
+static void put_in_order(const struct route_query *q, const struct choice *s, struct route *out)
 {
     shuffle_candidates(q, s, out);
     put_older_last(q, out);
@@ -458,7 +458,7 @@ static bool decide_schema_elsewhere(const struct route_query *q, const struct su
 {
     bool not_local = is_not_local_schema(q, what), synced = served_synced(q->served);
     struct subject any = *what, listed = *what;
-    struct survey s;
+    struct choice s;
 
     any.hash = SLICE_NONE;
     listed.listed = true;
@@ -466,11 +466,11 @@ static bool decide_schema_elsewhere(const struct route_query *q, const struct su
         refuse(out, ROUTE_ROW_NOT_SYNCED, STATUS_SYNCING);
         return true;
     }
-    s = survey_peers(q, what, (struct conditions){.live = false}, out);
+    s = find_candidates(q, what, (struct conditions){.live = false}, out);
     if (out->n_candidates == 0 && !is_own_schema(q, &any))
-        s = survey_peers(q, &any, (struct conditions){.live = false}, out);
+        s = find_candidates(q, &any, (struct conditions){.live = false}, out);
     if (!s.served && not_local)
-        s = survey_peers(q, &listed, (struct conditions){.live = false}, out);
+        s = find_candidates(q, &listed, (struct conditions){.live = false}, out);
     if (out->n_candidates > 0) {
         shuffle_candidates(q, &s, out);
         decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
@@ -491,17 +491,17 @@ static bool decide_schema_elsewhere(const struct route_query *q, const struct su
 static bool decide_schemas(const struct route_query *q, struct route *out)
 {
     struct subject what, any;
-    struct survey s;
+    struct choice s;
 
     if (!q->get_or_head || q->rerouted || !names_schemas(q->info, &what))
         return false;
     any = what;
     any.hash = SLICE_NONE;
     if (is_away(q)) {
-        s = survey_peers(q, &any, (struct conditions){.live = true}, out);
+        s = find_candidates(q, &any, (struct conditions){.live = true}, out);
         any.listed = true;
         if (!s.served)
-            s = survey_peers(q, &any, (struct conditions){.live = true}, out);
+            s = find_candidates(q, &any, (struct conditions){.live = true}, out);
         put_in_order(q, &s, out);
         if (out->n_candidates > 0) {
             fail_over(q, out);
@@ -582,13 +582,13 @@ static bool goes_to_newest(const struct route_query *q, enum disco_answer local,
 {
     struct subject what = {.group = q->info->group, .version = q->info->version};
     uint64_t newest = q->rerouted || local != DISCO_SERVED ? 0 : newest_release(q, &what);
-    struct survey s;
+    struct choice s;
 
     out->older = !q->rerouted && local == DISCO_SERVED && is_of_older(q);
     if (newest <= served_local_release(q->served) || served_local_release(q->served) == 0)
         return false;
     out->older = true;
-    s = survey_peers(q, &what, (struct conditions){.live = true, .release = newest, .active = true}, out);
+    s = find_candidates(q, &what, (struct conditions){.live = true, .release = newest, .active = true}, out);
     if (out->n_candidates == 0)
         return false;
     shuffle_candidates(q, &s, out);
@@ -610,8 +610,8 @@ static void insert_candidate(struct route *r, size_t at, uint16_t peer)
 static void add_lapsed(const struct route_query *q, const struct subject *what, struct route *out)
 {
     struct route lapsed = {.n_candidates = 0};
-    struct survey s =
-        survey_peers(q, what, (struct conditions){.lapsed = true, .active = true, .healthy = true}, &lapsed);
+    struct choice s =
+        find_candidates(q, what, (struct conditions){.lapsed = true, .active = true, .healthy = true}, &lapsed);
     size_t at = out->n_candidates;
 
     put_in_order(q, &s, &lapsed);
@@ -632,14 +632,14 @@ static bool fails_over(const struct route_query *q, enum disco_answer local, str
 {
     const struct reqinfo *info = q->info;
     struct subject what = {.group = info->group, .version = info->version, .any = answers_for_itself(q)};
-    struct survey s;
+    struct choice s;
 
     if (!is_away(q))
         return false;
     if (local != DISCO_SERVED && served_local_disco(q->served) != NULL &&
         !served_excluded(q->served, info->group, info->version))
         return false;
-    s = survey_peers(q, &what, (struct conditions){.live = true}, out);
+    s = find_candidates(q, &what, (struct conditions){.live = true}, out);
     put_in_order(q, &s, out);
     if (local == DISCO_SERVED || what.any)
         add_lapsed(q, &what, out);
