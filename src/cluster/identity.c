@@ -141,10 +141,12 @@ static bool send(struct identity *i, const char *method, const char *target, str
 /* Every callback begins so: true if the state that asked is no more. */
 static bool left_meanwhile(struct identity *i)
 {
+    bool leaving = i->state == STATE_LEAVING; /* what this answers, though it may begin anew at once */
+
     i->call = NULL;
-    if (i->state == STATE_LEAVING)
+    if (leaving)
         leave(i);
-    return i->state == STATE_LEAVING || i->state == STATE_STOPPED;
+    return leaving || i->state == STATE_STOPPED;
 }
 
 static const char *const state_names[] = {

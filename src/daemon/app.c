@@ -107,10 +107,12 @@ void app_hold_signals(void)
 
 static bool catch_signals(struct app *a)
 {
+    static const int ignored[] = {SIGPIPE, SIGHUP, SIGTERM, SIGINT}; /* the last three once the loop lets go of them */
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigset_t ours;
 
-    (void)sigaction(SIGPIPE, &ignore, NULL);
+    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
+        (void)sigaction(ignored[i], &ignore, NULL);
     if (!loop_on_signal(a->loop, SIGHUP, on_hangup, a) || !loop_on_signal(a->loop, SIGTERM, on_terminate, a) ||
         !loop_on_signal(a->loop, SIGINT, on_terminate, a))
         return false;

@@ -119,9 +119,10 @@ static int on_name(llhttp_t *ll, const char *at, size_t n)
 static int on_value(llhttp_t *ll, const char *at, size_t n)
 {
     struct h1_parser *p = parser_of(ll);
-    struct mark *m = &p->marks[p->n_marks - 1];
+    struct mark *m;
 
     must_hold(p->n_marks > 0); /* llhttp tells of a name first */
+    m = &p->marks[p->n_marks - 1];
     if (m->value_len == 0)
         m->value = (uint32_t)offset_of(p, at);
     m->value_len = (uint32_t)offset_of(p, at) + (uint32_t)n - m->value;

@@ -210,10 +210,11 @@ static bool target_text(const struct dial *d, const struct dial_address *a, char
 static void on_tunnel(int fd, struct relay *relay, const char *failure, void *arg)
 {
     struct dial *d = arg;
-    const struct dial_address *a = &d->addresses[d->next - 1];
+    const struct dial_address *a;
     struct stream_opts o = stream_opts(d);
 
     must_hold(d->next > 0 && d->stream == NULL);
+    a = &d->addresses[d->next - 1];
     d->tunnel = NULL;
     if (fd < 0) {
         note(d, "%s", failure);

@@ -522,6 +522,7 @@ void loop_free(struct loop *l)
 {
     if (l == NULL)
         return;
+    free_signals(l); /* whom they would call may be gone */
     loop_enter(l);
     for (struct list_node *node; (node = list_pop_front(&l->queues[LOOP_AT_EXIT])) != NULL;)
         run_node(node);
@@ -531,7 +532,6 @@ void loop_free(struct loop *l)
     /* The resolver's last callbacks and what libevent itself has put off come through the loop. */
     for (unsigned i = 0; i < DRAIN_ROUNDS && (i < 2 || l->queues[LOOP_DEFERRED].count > 0); i++)
         run_turn(l, false);
-    free_signals(l);
     handshake_queue_free(l->handshakes);
     handshake_queue_free(l->server_handshakes);
     event_free(l->wait_limit);

@@ -24,6 +24,7 @@ struct event_base;
 
 /* Ends the process when the base cannot be made. `metrics` gets the loop-lag metrics; may be NULL. */
 struct loop *loop_new(struct metrics *metrics);
+/* Runs what has been put off; signals are not told of any more. */
 void loop_free(struct loop *l);
 /* Runs until loop_stop. */
 void loop_run(struct loop *l);

@@ -39,6 +39,18 @@ def test_idle(world):
     again(world)
 
 
+def test_hangups(world):
+    """a reload that is asked for meanwhile, up to the last moment, does not make a failure of it"""
+    for _ in range(3):
+        proxy = world.proxies["a"]
+        proxy.signal(15)
+        while proxy.child.poll() is None:
+            proxy.signal(signal.SIGHUP)
+            time.sleep(0.0005)
+        equal(proxy.wait_exit(), 0, "exit status")
+        again(world)
+
+
 def test_idle_connections(world):
     """idle connections are closed with a goodbye"""
     proxy = world.proxies["a"]

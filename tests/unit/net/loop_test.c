@@ -516,6 +516,26 @@ static void test_run_and_signal(struct loop *l)
     is_str(g.text, "sa", "until the next turn");
 }
 
+static void raise_it(void *arg)
+{
+    (void)arg;
+    raise(SIGUSR2);
+}
+
+/* Whom it would call has been freed by then. */
+static void test_signal_at_the_end(struct loop *unused)
+{
+    struct loop *l = loop_new(NULL);
+    struct log g = {.l = l};
+
+    (void)unused;
+    signal(SIGUSR2, SIG_IGN);
+    ok(loop_on_signal(l, SIGUSR2, stop, &g), "a signal handler");
+    loop_defer(l, &g.a, raise_it, NULL);
+    loop_free(l);
+    is_str(g.text, "", "is not called by what loop_free() runs");
+}
+
 static void turn_within(evutil_socket_t fd, short what, void *arg)
 {
     struct log *g = arg;
@@ -575,6 +595,7 @@ int main(void)
     test_events(l);
     test_pause();
     test_run_and_signal(l);
+    test_signal_at_the_end(l);
     test_library_message(l);
     test_metric();
     loop_free(l);
