@@ -466,10 +466,8 @@ static bool read_body(struct h1_client *c, struct slice in)
 /* No more of the answer comes. */
 static void lose(struct h1_client *c, const char *why)
 {
-    if (c->is_broken &&
-        stream_lacks_memory(c->stream)) { /* its client holds too much: that is nothing of the server's */
-        request_charge(c->request);
-        fail(c, BACK_FAIL_MEMORY, why);
+    if (c->is_broken && stream_lacks_memory(c->stream)) {
+        fail(c, BACK_FAIL_MEMORY, why); /* its client holds too much: that is nothing of the server's */
         return;
     }
     fail(c, c->in_body ? BACK_FAIL_BODY : c->request->answered ? BACK_FAIL_HEAD : BACK_FAIL_UNANSWERED, why);

@@ -344,7 +344,8 @@ static void on_idle_timer(void *arg)
     }
 }
 
-/* Who has come to hold too much while he waited has no connection any more. Not all of them in one turn. */
+/* Who has come to hold too much while he waited has no connection any more. Not all of them in one turn: NULL, and
+ * somebody may wait all the same. */
 static struct back_request *next_to_serve(struct pool *p)
 {
     for (unsigned failed = 0; failed < FAILED_AT_ONCE; failed++) {
@@ -356,6 +357,21 @@ static struct back_request *next_to_serve(struct pool *p)
         request_fail(r, BACK_FAIL_CLIENT, HOLDS_MUCH_TEXT);
     }
     return NULL;
+}
+
+/* Somebody waits, and there is an idle connection. */
+static void on_serve(void *arg)
+{
+    struct pool *p = arg;
+    struct back_request *r = next_to_serve(p);
+    struct h1_client *c = find_idle(p);
+
+    if (r != NULL && c != NULL) {
+        call(p, r);
+        h1_client_attach(c, r);
+    } else if (c != NULL && next_in_line(p) != NULL) {
+        lifetime_queue(&p->serve);
+    }
 }
 
 /* It can serve: whoever waits first, else it is idle. */
@@ -378,6 +394,8 @@ static void put(struct h1_client *c)
         return;
     }
     h1_client_idle(c);
+    if (next_in_line(p) != NULL)
+        lifetime_queue(&p->serve);
     if (!loop_timer_pending(p->idle_timer))
         loop_timer_set(p->idle_timer, p->origin->opts.idle_timeout_ms);
 }
@@ -494,6 +512,7 @@ struct pool *pool_new(struct origin *o, enum pool_kind kind)
     list_init(&p->h2_clients);
     lifetime_init(&p->life, o->back->loop, "pool");
     lifetime_work_init(&p->life, &p->silent, LOOP_DEFERRED, on_silent, p);
+    lifetime_work_init(&p->life, &p->serve, LOOP_DEFERRED, on_serve, p);
     p->idle_timer = lifetime_timer(&p->life, on_idle_timer, p);
     p->wait_timer = lifetime_timer(&p->life, on_wait_timer, p);
     p->held_timer = lifetime_timer(&p->life, on_held_timer, p);

@@ -19,7 +19,7 @@ struct pool {
     bool crowd_is_next;
     struct line held; /* after both: no dial is made for them (churn.h) */
     struct loop_timer *idle_timer, *wait_timer, *held_timer;
-    struct lifetime_work silent;
+    struct lifetime_work silent, serve;
 
     struct list h2_clients;  /* HTTP/2 connections; those that are being made or were made last come first */
     size_t h2_dials;         /* of them in DIALLING or OPENING */

@@ -25,6 +25,11 @@ bool retry_server_is_lost(enum back_failure why)
     return why == BACK_FAIL_CONNECT || why == BACK_FAIL_LOOP || why == BACK_FAIL_UNANSWERED;
 }
 
+bool retry_is_of_client(enum back_failure why)
+{
+    return why == BACK_FAIL_CLIENT || why == BACK_FAIL_MEMORY;
+}
+
 bool retry_is_harmless(enum http_method method, bool upgrade, bool sent)
 {
     return !sent || (http_method_is_safe(method) && !upgrade);

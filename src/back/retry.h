@@ -44,5 +44,7 @@ enum retry_verdict retry_decide(const struct retry_case *c);
 bool retry_is_harmless(enum http_method method, bool upgrade, bool sent);
 /* Whether it says that the server may be gone, rather than that this request was not to its liking. */
 bool retry_server_is_lost(enum back_failure why);
+/* It says nothing of the server, and any other would have done the same: the client, or mvproxy, has no room. */
+bool retry_is_of_client(enum back_failure why);
 
 #endif

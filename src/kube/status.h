@@ -34,7 +34,8 @@ struct status {
 #define STATUS_SHUTTING_DOWN "The proxy is shutting down, please try again"
 #define STATUS_OVERLOADED "The proxy has too many requests in flight, please try again later"
 #define STATUS_WASTEFUL                                                                                                \
-    "This client has too many connections to servers in use, or has wasted too many, please try again later"
+    "This client has too many connections to servers, holds too much memory or has wasted too many connections, "      \
+    "please try again later"
 #define STATUS_CANCELLING                                                                                              \
     "Too many requests of this client were cancelled, or their heads are too large together, please try again later"
 #define STATUS_NO_MEMORY "The proxy is out of memory, please try again later"

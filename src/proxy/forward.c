@@ -393,7 +393,7 @@ static void note_server_failed(const struct job *j, const struct back_failure_in
     if (j->peer == NULL) {
         if (retry_server_is_lost(f->why))
             cluster_local_failed(j->proxy->cluster, f->why != BACK_FAIL_UNANSWERED);
-    } else if (f->why != BACK_FAIL_CLIENT && f->why != BACK_FAIL_MEMORY) {
+    } else if (!retry_is_of_client(f->why)) {
         cluster_peer_suspect(j->proxy->cluster, j->peer->id);
         if (!j->route.unserved) /* of names that some server has */
             request_metrics_peer_error(j->proxy->request_metrics, PEER_ERROR_PROXY_TRANSPORT, &j->info);

@@ -87,7 +87,7 @@ static bool group_differs(const struct served *s, const struct disco_doc *local,
     const struct disco_group *own;
 
     if (g == NULL || g->versions == NULL)
-        return g != NULL;
+        return false; /* there is nothing to add */
     own = local == NULL ? NULL : disco_doc_group(local, g->name);
     if (own == NULL || own->hash != g->hash)
         return true;

@@ -303,11 +303,11 @@ static void stay(struct job *j)
 static void on_failed(void *arg, const struct back_failure_info *f)
 {
     struct job *j = arg;
-    bool lost = retry_server_is_lost(f->why);
+    bool lost = retry_server_is_lost(f->why), of_client = retry_is_of_client(f->why);
 
     j->back = NULL;
     j->held = NULL;
-    if (j->judge != NULL)
+    if (j->judge != NULL && !of_client)
         cluster_peer_suspect(j->proxy->cluster, j->judge->id);
     else if (lost)
         cluster_local_failed(j->proxy->cluster, f->why != BACK_FAIL_UNANSWERED);
@@ -316,7 +316,7 @@ static void on_failed(void *arg, const struct back_failure_info *f)
         return;
     }
     job_drop_back(j);
-    if ((j->judge != NULL || lost || f->why == BACK_FAIL_GIVEN_UP) && judge_ask_another(j))
+    if (!of_client && (j->judge != NULL || lost || f->why == BACK_FAIL_GIVEN_UP) && judge_ask_another(j))
         return;
     if (f->why == BACK_FAIL_GIVEN_UP && !j->authn.rerouted)
         stay(j);
@@ -324,6 +324,8 @@ static void on_failed(void *arg, const struct back_failure_info *f)
         job_refuse(j, 504, STATUS_GATEWAY_TIMEOUT);
     else if (f->why == BACK_FAIL_CLIENT)
         job_refuse(j, 429, STATUS_WASTEFUL);
+    else if (f->why == BACK_FAIL_MEMORY)
+        job_refuse(j, 503, STATUS_NO_MEMORY);
     else if (f->why == BACK_FAIL_LOOP)
         job_refuse_loop(j);
     else

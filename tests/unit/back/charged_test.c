@@ -126,6 +126,46 @@ static void no_room_for_another(void)
     back_kit_close(&k);
 }
 
+/* So many that not all of them fail in one turn. */
+static void no_room_for_many(void)
+{
+    enum { MANY = 40 };
+    static struct back_kit k;
+    static struct call many[MANY];
+    struct quota q;
+    struct call first, last;
+    unsigned failed = 0;
+    size_t taken;
+
+    quota_init(&q, NULL, 4 << 20);
+    back_kit_open(&k, true, 1);
+    call_start(&first, &k, "GET", "/");
+    ok(conn_has(back_kit_conn(&k, 0), "\r\n\r\n"), "somebody's request");
+    for (size_t i = 0; i < MANY; i++) {
+        begin(&k, &many[i], &q, "GET");
+        call_send(&many[i]);
+    }
+    call_start(&last, &k, "GET", "/last");
+    settle(k.loop);
+    taken = q.most - q.held + (1 << 20); /* also when those who fail have given back what they hold */
+    quota_add(&q, taken);
+    conn_say(&k.conns[0], OK2);
+    ok(conn_has(&k.conns[0], "/last"), "who waits behind many that have no room any more gets the connection");
+    quota_give(&q, taken);
+    is_u64(k.n_conns, 1, "and no other one is made");
+    conn_say(&k.conns[0], OK2);
+    ok(call_is(&last, "head(200) end"), "answered");
+    for (size_t i = 0; i < MANY; i++) {
+        failed += call_is(&many[i], "failed: client");
+        call_free(&many[i]);
+    }
+    is_u64(failed, MANY, "they have failed");
+    is_u64(q.held, 0, "nothing is left");
+    call_free(&first);
+    call_free(&last);
+    back_kit_close(&k);
+}
+
 static void in_use(bool abandoned)
 {
     static struct back_kit k;
@@ -201,6 +241,7 @@ int main(void)
     no_room(false);
     no_room(true);
     no_room_for_another();
+    no_room_for_many();
     in_use(false);
     in_use(true);
     dialled_for_it(false);
