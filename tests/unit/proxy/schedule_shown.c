@@ -129,11 +129,18 @@ static bool is_there(struct schedule *s, unsigned from, unsigned to)
                                                : stays(s, from, to);
 }
 
+/* While both ran for long enough. */
+static bool has_read_own(struct schedule *s, unsigned node)
+{
+    uint64_t away = fleet_server_away(s->fleet, node), patience = schedule_patience(s);
+
+    return fleet_proxy_up(s->fleet, node) > away + patience && now_of(s) > s->started_ms[node] + away + patience;
+}
+
 static bool is_away(struct schedule *s, unsigned from, unsigned to)
 {
     uint64_t gone = schedule_unreachable(s, from, to);
-    bool read = from == to ? fleet_proxy_up(s->fleet, from) > fleet_server_away(s->fleet, to) + schedule_patience(s)
-                           : s->met[from][to];
+    bool read = from == to ? has_read_own(s, to) : s->met[from][to];
 
     return read && gone > schedule_patience(s) && gone < FORGOTTEN_MS &&
            (from == to || !schedule_may_be_forgotten(s, to)) && s->lied_ms[to] == 0 && !schedule_etcd_troubled(s);
