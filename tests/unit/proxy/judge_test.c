@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/limits.h"
+#include "front/front.h"
 #include "net/loop.h"
 #include "unit/proxy/kit.h"
 
@@ -182,6 +183,25 @@ static void peer_denies(const struct question *q, size_t n_peers)
     proxy_kit_close(&w);
 }
 
+/* Nobody is asked, and no peer is blamed: any of them would have been no better. */
+static void client_without_room(const struct question *q)
+{
+    struct proxy_kit w;
+    struct played_end *c;
+
+    proxy_kit_init(&w, 2);
+    w.opts.legacy_discovery = w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_STARTING;
+    proxy_kit_start(&w);
+    front_update(w.front, &(struct front_opts){.max_memory = 30 << 10, .on_request = proxy_on_request, .arg = w.proxy});
+    c = client(&w);
+    say(c, q->request);
+    ok(has(c, "HTTP/1.1 429 "), "%.20s: no room for a connection", q->request);
+    is_u64(w.peers[0].n_conns + w.peers[1].n_conns + w.local.n_conns, 0, "none is made");
+    is_u64(w.cluster->suspects, 0, "and nobody is suspected");
+    proxy_kit_close(&w);
+}
+
 /* The last one's own words; or, where only leave was asked for, the local server's in the form that the client wants.
  */
 static void all_deny(const struct question *q)
@@ -282,6 +302,7 @@ int main(void)
         }
         peer_denies(&questions[i], 1);
         peer_denies(&questions[i], 2);
+        client_without_room(&questions[i]);
         all_deny(&questions[i]);
         local_hangs(&questions[i], false);
         local_hangs(&questions[i], true);
