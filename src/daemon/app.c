@@ -105,23 +105,27 @@ void app_hold_signals(void)
     (void)sigprocmask(SIG_BLOCK, &hangup, NULL);
 }
 
-static bool catch_signals(struct app *a)
+static void mask_signals(int how)
 {
-    static const int ignored[] = {SIGPIPE, SIGHUP, SIGTERM, SIGINT}; /* the last three once the loop lets go of them */
-    struct sigaction ignore = {.sa_handler = SIG_IGN};
     sigset_t ours;
 
-    for (size_t i = 0; i < sizeof(ignored) / sizeof(ignored[0]); i++)
-        (void)sigaction(ignored[i], &ignore, NULL);
-    if (!loop_on_signal(a->loop, SIGHUP, on_hangup, a) || !loop_on_signal(a->loop, SIGTERM, on_terminate, a) ||
-        !loop_on_signal(a->loop, SIGINT, on_terminate, a))
-        return false;
-    /* Whoever started us may have held them back as well. */
     (void)sigemptyset(&ours);
     (void)sigaddset(&ours, SIGHUP);
     (void)sigaddset(&ours, SIGTERM);
     (void)sigaddset(&ours, SIGINT);
-    (void)sigprocmask(SIG_UNBLOCK, &ours, NULL);
+    (void)sigprocmask(how, &ours, NULL);
+}
+
+static bool catch_signals(struct app *a)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+
+    (void)sigaction(SIGPIPE, &ignore, NULL);
+    if (!loop_on_signal(a->loop, SIGHUP, on_hangup, a) || !loop_on_signal(a->loop, SIGTERM, on_terminate, a) ||
+        !loop_on_signal(a->loop, SIGINT, on_terminate, a))
+        return false;
+    /* Whoever started us may have held them back as well. */
+    mask_signals(SIG_UNBLOCK);
     return true;
 }
 
@@ -306,6 +310,7 @@ int app_run(struct app *a)
 /* In reverse order of construction; any part may be missing when construction failed. */
 void app_free(struct app *a)
 {
+    mask_signals(SIG_BLOCK); /* one that still comes must not end the process as if something was wrong */
     loop_timer_free(a->heartbeat);
     loop_timer_free(a->address_retry);
     loop_timer_free(a->drain_step);
