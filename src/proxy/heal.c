@@ -275,9 +275,9 @@ static bool make_head(struct job *j, struct slice etag, struct http_head *out)
  * Of what is wanted: somebody has it. So it is completed, or else 503, but never relayed, and what its body says does
  * not matter.
  */
-static bool is_false_404(const struct heal *h)
+static bool is_false_404(const struct heal *h, const struct http_head *head)
 {
-    return h->wanted && h->head->status == 404;
+    return h->wanted && head->status == 404;
 }
 
 static size_t most_held(const struct heal *h)
@@ -302,7 +302,7 @@ static bool hold(struct job *j, const struct http_head *head, struct http_body b
     buf_charge(&j->kept, arena_quota(exchange_arena(j->x)));
     j->heal->head = head;
     j->heal->body = body;
-    if (is_false_404(j->heal) || body.kind != HTTP_BODY_LENGTH || body.length == 0 ||
+    if (is_false_404(j->heal, head) || body.kind != HTTP_BODY_LENGTH || body.length == 0 ||
         buf_reserve(&j->kept, body.length) != NULL)
         return true;
     j->heal->head = NULL;
@@ -589,8 +589,7 @@ static bool on_head(struct job *j, const struct http_head *head, struct http_bod
     if (head->status == 404 && is_about_one(h) && denied(j, head))
         return false;
     h->wanted = is_wanted(j, head);
-    if ((h->wanted || is_rewritten(h, head, body)) && ((h->wanted && head->status == 404) || fits(h, body)) &&
-        hold(j, head, body))
+    if ((h->wanted || is_rewritten(h, head, body)) && (is_false_404(h, head) || fits(h, body)) && hold(j, head, body))
         return true;
     if (is_for_head(j)) {
         relay_head_only(j, head);
@@ -603,7 +602,7 @@ static void on_body(struct job *j, struct slice data)
 {
     const struct http_head *head = j->heal->head;
 
-    if (head != NULL && (is_false_404(j->heal) || buf_append(&j->kept, data)))
+    if (head != NULL && (is_false_404(j->heal, head) || buf_append(&j->kept, data)))
         return;
     if (j->heal->head == NULL || let_go(j))
         relay_body(j, data);
@@ -623,7 +622,7 @@ static void completed(void *arg, bool done)
               LU("bytes", buf_len(&j->kept)));
     if (j->heal->result == LEGACY_HEALED)
         answer(j);
-    else if (is_false_404(j->heal))
+    else if (is_false_404(j->heal, j->heal->head))
         job_refuse(j, 503, STATUS_NO_MEMORY);
     else
         relay_whole(j);
@@ -648,8 +647,8 @@ static bool is_relayed_with(const struct job *j, const struct http_head *trailer
 {
     const struct heal *h = j->heal;
 
-    return h->head == NULL ||
-           (trailers != NULL && trailers->n_fields > 0 && !is_false_404(h) && buf_len(&j->kept) <= HOLD_UNANNOUNCED);
+    return h->head == NULL || (trailers != NULL && trailers->n_fields > 0 && !is_false_404(h, h->head) &&
+                               buf_len(&j->kept) <= HOLD_UNANNOUNCED);
 }
 
 static void start_completing(struct job *j)

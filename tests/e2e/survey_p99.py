@@ -5,8 +5,8 @@ because a figure needs a machine with nothing else to do:
 
     top_builddir=... tests/e2e/survey_p99.py SECONDS     of each, 5 if not told
 
-mvproxy has a core to itself, and a flood what the others leave of the rest. Each flooder has an address of its own in 127/8 and comes again when its
-connection is ended; those of BY_ADDRESS have one together. docs/limits.md promises three times the quiet p99; the survey prints the figures and fails beyond that.
+mvproxy has a core to itself, and a flood what the others leave of the rest. A flooder comes again when its connection is ended; two share an address in
+127/8. docs/limits.md promises three times the quiet p99; the survey prints the figures and fails beyond that.
 """
 
 import multiprocessing
@@ -62,7 +62,7 @@ FLOODS = [
      lambda stream: window_of_a_byte() * 100),
     ("8 connections that ask for the merged document, as often as they get it", 8, 100, b"", lambda stream: get(stream, "/apis")),
 ]
-BY_ADDRESS = 2  # the flooders at each
+BY_ADDRESS = 2  # flooders that share one
 
 
 class Flooder:
