@@ -7,7 +7,6 @@
 #include "base/contract.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/state.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "kube/readyz.h"
@@ -47,15 +46,6 @@ struct pulse {
     char mvproxy[PULSE_MVPROXY_BYTES];
 };
 
-static const char *const state_names[] = {
-    [PULSE_UNKNOWN] = "unknown", [PULSE_ANSWERS] = "answers", [PULSE_UNREACHABLE] = "unreachable"};
-static const uint32_t state_next[] = {
-    [PULSE_UNKNOWN] = STATE(PULSE_UNKNOWN) | STATE(PULSE_ANSWERS) | STATE(PULSE_UNREACHABLE),
-    [PULSE_ANSWERS] = STATE(PULSE_UNKNOWN) | STATE(PULSE_ANSWERS) | STATE(PULSE_UNREACHABLE),
-    [PULSE_UNREACHABLE] = STATE(PULSE_UNKNOWN) | STATE(PULSE_ANSWERS) | STATE(PULSE_UNREACHABLE),
-};
-static const struct state_table states = STATE_TABLE("pulse", state_names, state_next);
-
 static void ask(void *arg);
 
 static uint64_t interval(const struct pulse *p)
@@ -65,10 +55,11 @@ static uint64_t interval(const struct pulse *p)
     return n <= PULSE_SERVERS ? PULSE_INTERVAL_MS : PULSE_INTERVAL_MS * n / PULSE_SERVERS;
 }
 
+/* What was found last: any may follow any. */
 static void move(struct pulse *p, enum pulse_state to)
 {
     must_hold(to == PULSE_UNKNOWN || p->origin != NULL);
-    state_move(&states, &p->state, to);
+    p->state = to;
 }
 
 static void set_state(struct pulse *p, enum pulse_state s, bool other)
@@ -389,5 +380,8 @@ void pulse_look(const struct pulse *p, struct pulse_view *out)
 
 const char *pulse_name(enum pulse_state s)
 {
-    return state_names[s];
+    static const char *const names[] = {
+        [PULSE_UNKNOWN] = "unknown", [PULSE_ANSWERS] = "answers", [PULSE_UNREACHABLE] = "unreachable"};
+
+    return names[s];
 }
