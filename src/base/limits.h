@@ -8,7 +8,7 @@ enum {
     LIMIT_HEAD_BYTES = 1 << 20,
     LIMIT_HEAD_FIELDS = 1024, /* kube-apiserver counts none; a front proxy sends one for each of a user's groups */
     LIMIT_HOP_FIELDS = 1280,  /* from another mvproxy: so many of a client, 64 groups and what else an mvproxy adds */
-    LIMIT_CONNECTION_OPTIONS = 16,   /* in all Connection fields of a head; each may be compared with every field */
+    LIMIT_CONNECTION_OPTIONS = 16,   /* in all Connection fields of a head, and in all of Upgrade: they are compared */
     LIMIT_FORWARDED_BYTES = 4 << 10, /* of the addresses that proxies have added */
     LIMIT_TARGET_BYTES = 64 << 10,
     LIMIT_TRAILER_BYTES = 16 << 10,

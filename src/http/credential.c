@@ -5,6 +5,9 @@
 #include "http/h1_parse.h"
 #include "http/hop.h"
 
+/* White space at either end, and protocols, that are walked over: a client may send a megabyte of them. */
+enum { SPACE_BYTES = 4 << 10, PROTOCOLS = 1000 };
+
 #define WEBSOCKET_BEARER "base64url.bearer.authorization.k8s.io."
 
 /* Bytes of the white space (unicode.IsSpace) at the front; 0: there is none. */
@@ -39,13 +42,16 @@ static size_t space_before_end(struct slice s)
     return 0;
 }
 
+/* White space beyond SPACE_BYTES stays. */
 static struct slice trim(struct slice s)
 {
-    size_t n;
+    const char *least = s.n > SPACE_BYTES ? s.p + SPACE_BYTES : s.p + s.n;
+    size_t n, kept;
 
-    while ((n = space_at(s)) > 0)
+    while (s.p < least && (n = space_at(s)) > 0)
         s = slice_of(s.p + n, s.n - n);
-    while ((n = space_before_end(s)) > 0)
+    kept = s.n > SPACE_BYTES ? s.n - SPACE_BYTES : 0;
+    while (s.n > kept && (n = space_before_end(s)) > 0)
         s.n -= n;
     return s;
 }
@@ -55,8 +61,11 @@ bool credential_is_bearer(struct slice authorization)
     static const struct slice scheme = SLICE_LIT("Bearer ");
     struct slice s = trim(authorization);
 
+    /* More white space than is walked over: the server may find a token behind it. */
+    if (space_at(s) > 0)
+        return true;
     /* What ends in no space and has one has something behind it. */
-    return slice_has_iprefix(s, scheme) && s.p[scheme.n] != ' ';
+    return slice_has_iprefix(s, scheme) && s.n > scheme.n && s.p[scheme.n] != ' ';
 }
 
 struct slice credential_token(struct slice authorization)
@@ -82,7 +91,7 @@ static bool is_websocket(const struct http_head *request)
 /* An empty one is none, but a second one is an error. */
 static bool has_websocket_token(const struct http_head *request)
 {
-    size_t seen = 0;
+    size_t seen = 0, read = 0;
 
     for (size_t i = 0; i < request->n_fields; i++) {
         struct slice rest = request->fields[i].value, part;
@@ -90,6 +99,8 @@ static bool has_websocket_token(const struct http_head *request)
         if (request->fields[i].id != HTTP_SEC_WEBSOCKET_PROTOCOL)
             continue;
         while (slice_split(&rest, ',', &part)) {
+            if (++read > PROTOCOLS) /* for all we know */
+                return true;
             part = trim(part);
             if (slice_has_prefix(part, SLICE_LIT(WEBSOCKET_BEARER)) &&
                 (part.n > sizeof(WEBSOCKET_BEARER) - 1 || ++seen > 1))

@@ -269,18 +269,7 @@ static const char *check_framing(const struct http_head *head, bool *unknown_cod
 /* What they name is looked for among all fields: a list without bound would make that their product. */
 static const char *check_connection(const struct http_head *head)
 {
-    size_t options = 0;
-
-    for (size_t i = 0; i < head->n_fields; i++) {
-        struct slice rest = head->fields[i].value, option;
-
-        if (head->fields[i].id != HTTP_CONNECTION)
-            continue;
-        /* Empty ones count: they are walked over just as well. */
-        while (options <= LIMIT_CONNECTION_OPTIONS && slice_split(&rest, ',', &option))
-            options++;
-    }
-    return options > LIMIT_CONNECTION_OPTIONS ? "too many Connection options" : NULL;
+    return http_head_lists_more(head, HTTP_CONNECTION, LIMIT_CONNECTION_OPTIONS) ? "too many Connection options" : NULL;
 }
 
 const char *h1_check_request(const struct http_head *head, unsigned *status)

@@ -254,3 +254,16 @@ struct slice http_head_value(const struct http_head *h, enum http_name id)
 
     return f == NULL ? SLICE_NONE : f->value;
 }
+
+bool http_head_lists_more(const struct http_head *h, enum http_name id, size_t most)
+{
+    size_t seen = 0;
+
+    for (size_t i = 0; i < h->n_fields; i++) {
+        struct slice rest = h->fields[i].value, element;
+
+        while (h->fields[i].id == id && seen <= most && slice_split(&rest, ',', &element))
+            seen++;
+    }
+    return seen > most;
+}

@@ -113,5 +113,8 @@ const struct http_field *http_head_find(const struct http_head *h, enum http_nam
 const struct http_field *http_head_find_name(const struct http_head *h, struct slice name);
 /* The first value or SLICE_NONE. */
 struct slice http_head_value(const struct http_head *h, enum http_name id);
+/* Whether all fields with that id together list more than so many elements; empty ones count, they are walked over just
+ * as well. No more of them are looked at than that takes. */
+bool http_head_lists_more(const struct http_head *h, enum http_name id, size_t most);
 
 #endif

@@ -66,12 +66,20 @@ static bool carries_requests(struct slice protocol)
     return false;
 }
 
+/* Nobody has use for so many, and two such lists would cost their product. */
+static bool has_too_many_protocols(const struct http_head *head)
+{
+    return http_head_lists_more(head, HTTP_UPGRADE, LIMIT_CONNECTION_OPTIONS);
+}
+
 bool hop_wants_upgrade(const struct http_head *request)
 {
     struct elements e = {.head = request, .id = HTTP_UPGRADE};
     struct slice protocol;
     bool any = false;
 
+    if (has_too_many_protocols(request))
+        return false;
     for (; next_element(&e, &protocol); any = true)
         if (carries_requests(protocol))
             return false;
@@ -83,10 +91,12 @@ bool hop_accepts_upgrade(const struct http_head *request, const struct http_head
     struct elements e = {.head = response, .id = HTTP_UPGRADE};
     struct slice protocol;
 
+    if (has_too_many_protocols(request) || !hop_wants_upgrade(response))
+        return false;
     while (next_element(&e, &protocol))
         if (!lists(request, HTTP_UPGRADE, protocol))
             return false;
-    return hop_wants_upgrade(response);
+    return true;
 }
 
 static bool always_drops(enum http_name id)

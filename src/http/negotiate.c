@@ -148,10 +148,14 @@ static bool offered(enum negotiate_format format, unsigned offers)
            (format == NEGOTIATE_PROTOBUF && (offers & NEGOTIATE_OFFER_PROTOBUF) != 0);
 }
 
+enum { ACCEPT_BYTES = 8 << 10 }; /* what is behind so many is not read */
+
 size_t negotiate_clauses(struct slice accept, struct negotiate_clause clauses[NEGOTIATE_CLAUSES])
 {
     size_t n = 0;
 
+    if (accept.n > ACCEPT_BYTES)
+        accept.n = ACCEPT_BYTES;
     while (accept.n > 0 && n < NEGOTIATE_CLAUSES)
         if (parse_clause(cut(&accept, ','), &clauses[n]))
             n++;

@@ -154,6 +154,28 @@ static bool is_identity_name(struct slice name)
     return false;
 }
 
+bool lease_is_126(const struct lease *l)
+{
+    char name[SERVER_ID_BYTES_126];
+
+    return slice_has_prefix(l->name, SLICE_LIT(SERVER_ID_PREFIX_126)) &&
+           server_id_126_from_hostname(l->hostname_label, name) &&
+           slice_eq(l->name, slice_of(name, SERVER_ID_CHARS_126));
+}
+
+/* As kube-apiserver makes both of its host's name. */
+static bool is_named_by_host(const struct lease *l)
+{
+    char id[SERVER_ID_BYTES];
+
+    return lease_is_126(l) || (server_id_from_hostname(l->hostname_label, id) && slice_eq(l->name, slice_str(id)));
+}
+
+bool lease_holder_by_name(const struct lease *l)
+{
+    return slice_has_prefix(l->holder, l->name) && l->holder.n >= l->name.n + 2 && l->holder.p[l->name.n] == '_';
+}
+
 const char *lease_refusal(const struct lease *l)
 {
     if (!slice_eq(l->ns, SLICE_LIT(LEASE_NAMESPACE)))
@@ -163,20 +185,11 @@ const char *lease_refusal(const struct lease *l)
         return "label " LEASE_IDENTITY_LABEL " is not " LEASE_IDENTITY_VALUE;
     if (!is_identity_name(l->name))
         return "name is not that of an API server";
-    if (l->holder.n == 0)
-        return "no holderIdentity";
-    if (!slice_has_prefix(l->holder, l->name) || l->holder.n < l->name.n + 2 || l->holder.p[l->name.n] != '_')
-        return "holderIdentity does not begin with the name";
+    /* A kube-apiserver renews it for ever with whatever holder somebody has put in. */
+    if (!lease_holder_by_name(l) && !is_named_by_host(l))
+        return l->holder.n == 0 ? "no holderIdentity, and a name that is not that of its host"
+                                : "neither does holderIdentity begin with the name, nor is that the name of its host";
     return NULL;
-}
-
-bool lease_is_126(const struct lease *l)
-{
-    char name[SERVER_ID_BYTES_126];
-
-    return slice_has_prefix(l->name, SLICE_LIT(SERVER_ID_PREFIX_126)) &&
-           server_id_126_from_hostname(l->hostname_label, name) &&
-           slice_eq(l->name, slice_of(name, SERVER_ID_CHARS_126));
 }
 
 void lease_server_id(const struct lease *l, char out[LEASE_NAME_BYTES])

@@ -45,9 +45,13 @@ bool lease_parse(struct arena *a, struct slice json, struct lease *out, struct e
 
 /*
  * NULL if this is a valid identity Lease: in namespace kube-system, with the identity label, a name of the form that
- * API servers use, and a holder that begins with the name (kube-apiserver: "<id>_<uuid>"). Else why not (static text).
+ * API servers use, and a holder that begins with the name (kube-apiserver: "<id>_<uuid>"), or whatever holder if the
+ * name is made of the host name in its label: a holder that somebody has changed stays, as kube-apiserver's renewals
+ * leave it alone. Else why not (static text).
  */
 const char *lease_refusal(const struct lease *l);
+/* The holder begins with the Lease's name, as those of kube-apiserver and mvproxy do. */
+bool lease_holder_by_name(const struct lease *l);
 /*
  * The server ID of such a Lease: its name; for one of 1.26 the ID that the same host has in every later version, so
  * that a server stays the same through its upgrade.

@@ -5,7 +5,7 @@
 
 #include "kube/json_small.h"
 
-enum { DEPTH = 8, DIGITS_MAX = 6, PATCH_MAX = (1 << 20) - 1 };
+enum { DEPTH = 8, DIGITS_MAX = 6, MINOR_SHIFT = 20, PATCH_MAX = (1 << MINOR_SHIFT) - 1 };
 
 /* The next number, at most six digits; anything else ends it. */
 static bool take_number(struct slice *text, uint64_t *out)
@@ -42,7 +42,7 @@ bool version_text_valid(struct slice text)
 
 static uint64_t release_number(uint64_t major, uint64_t minor, uint64_t patch)
 {
-    return major << 40 | minor << 20 | patch;
+    return major << 2 * MINOR_SHIFT | minor << MINOR_SHIFT | patch;
 }
 
 static uint64_t release_of(struct slice text)
@@ -72,8 +72,9 @@ bool version_read(struct slice json, struct version *out)
         out->minor = (unsigned)pair[1];
     }
     if (take_pair(root, "emulationMajor", "emulationMinor", pair)) {
-        (void)snprintf(out->emulated, sizeof(out->emulated), "%u.%u", (unsigned)pair[0], (unsigned)pair[1]);
         emulated = release_number(pair[0], pair[1], PATCH_MAX);
+        if (emulated >> MINOR_SHIFT != out->release >> MINOR_SHIFT)
+            (void)snprintf(out->emulated, sizeof(out->emulated), "%u.%u", (unsigned)pair[0], (unsigned)pair[1]);
         if (emulated < out->release)
             out->release = emulated;
     }

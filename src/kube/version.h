@@ -12,7 +12,7 @@ enum { VERSION_TEXT_BYTES = 64 };
 /* Fields that are missing, or have characters that versions do not have, are "" or 0. */
 struct version {
     char binary[VERSION_TEXT_BYTES];   /* "v1.34.4" */
-    char emulated[VERSION_TEXT_BYTES]; /* "1.33"; told by 1.34 and later */
+    char emulated[VERSION_TEXT_BYTES]; /* "1.33"; "" if it is the binary's own, as servers that emulate nothing say */
     unsigned major, minor;             /* both or neither; distributions may append characters ("24+") */
     /*
      * A number that is higher for a later release ("v1.34.4-x+y": 1.34.4). It stands for the APIs, so if an older

@@ -2,6 +2,9 @@
 /* What kube-apiserver takes for a credential. Each row was read from k8s.io/apiserver's bearertoken and websocket. */
 #include "http/credential.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "lib/tap.h"
 
 static const struct {
@@ -92,6 +95,29 @@ static bool shown(const char *lines)
     return is;
 }
 
+/* So much is not walked over: then it counts as a credential, for the server may find one there. */
+static void much(void)
+{
+    static char text[60000], list[60000];
+    size_t n = 0;
+
+    memset(text, ' ', sizeof(text));
+    memcpy(text + 4000, "Bearer t", 8);
+    ok(credential_is_bearer(slice_of(text, sizeof(text))), "white space around a token");
+    memcpy(text + 4000, "Basic  t", 8);
+    ok(!credential_is_bearer(slice_of(text, sizeof(text))), "around something else");
+    memset(text, ' ', sizeof(text));
+    memcpy(text + sizeof(text) - 8, "Basic  t", 8);
+    ok(credential_is_bearer(slice_of(text, sizeof(text))), "more before it than is walked over");
+    n = (size_t)snprintf(list, sizeof(list), UPGRADE PROTOCOLS);
+    memset(list + n, ',', 900);
+    (void)snprintf(list + n + 900, 2, "\n");
+    ok(!shown(list), "some protocols, none with a token");
+    memset(list + n, ',', 2000);
+    (void)snprintf(list + n + 2000, 2, "\n");
+    ok(shown(list), "more than are read");
+}
+
 int main(void)
 {
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
@@ -99,5 +125,6 @@ int main(void)
     ok(!credential_is_bearer(SLICE_NONE), "none");
     for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
         is_int(shown(heads[i].lines), heads[i].shown, "head %zu", i);
+    much();
     return tap_end();
 }

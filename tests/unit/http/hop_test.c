@@ -124,6 +124,7 @@ static void questions(struct h1_parser *p, struct arena *a)
 
 static void accepted(struct h1_parser *p, struct arena *a)
 {
+#define COMMAS ",,,,,,,,,,,,,," /* with one more, and what is before it, sixteen elements */
 #define OFFER(protocols) "Connection: Upgrade\r\nUpgrade: " protocols "\r\n"
     static const struct {
         const char *asked, *said;
@@ -142,6 +143,10 @@ static void accepted(struct h1_parser *p, struct arena *a)
         {OFFER("websocket"), "Upgrade: websocket\r\n", false},
         {OFFER("h2c"), OFFER("h2c"), false},
         {"", OFFER("websocket"), false},
+        {OFFER("websocket, " COMMAS), OFFER("websocket"), true},
+        {OFFER("websocket, ," COMMAS), OFFER("websocket"), false},
+        {OFFER("websocket"), OFFER("websocket, ," COMMAS), false},
+        {OFFER("a\r\nUpgrade: ,," COMMAS), OFFER("a"), false},
     };
 
     for (size_t i = 0; i < ROWS(answers); i++) {
@@ -151,6 +156,7 @@ static void accepted(struct h1_parser *p, struct arena *a)
         parse(p, a, answers[i].said, &said);
         ok(hop_accepts_upgrade(&asked, &said) == answers[i].good, "101, row %zu", i);
     }
+#undef COMMAS
 #undef OFFER
 }
 

@@ -113,9 +113,13 @@ static void accept(void)
 static void flood(void)
 {
     static char text[200000];
+    enum negotiate_format format;
 
     memset(text, ',', sizeof(text));
     is_int(negotiate_discovery(slice_of(text, sizeof(text)), ALL).document, NEGOTIATE_LEGACY, "commas only");
+    memcpy(text + sizeof(text) - sizeof(J), "," J, sizeof(J));
+    ok(!negotiate_plain(slice_of(text, sizeof(text)), 0, &format), "what comes behind so many is not looked for");
+    ok(negotiate_plain(slice_of(text + sizeof(text) - 8000, 8000), 0, &format), "behind fewer it is");
     for (size_t i = 0; i + 4 <= sizeof(text); i += 4)
         memcpy(text + i, "*/*,", 4);
     is_int(negotiate_discovery(slice_of(text, sizeof(text)), ALL).document, NEGOTIATE_LEGACY, "many clauses");

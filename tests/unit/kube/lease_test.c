@@ -140,6 +140,23 @@ static void test_identity(void)
         lease_server_id(&l, id);
         is_str(id, "kube-apiserver-c4vwjftbvpc5os2vvzle4qg27a", "but only under the name of that host");
     }
+    {
+        static const char *const holders[] = {"", ID "_", "somebody", "other_b"};
+
+        for (size_t i = 0; i < ROWS(holders); i++) {
+            l = good;
+            l.holder = slice_str(holders[i]);
+            ok(lease_refusal(&l) != NULL, "the holder \"%s\" is not such a Lease's", holders[i]);
+            l.name = SLICE_LIT("apiserver-c7uylvfxlbqccnk6myfkwetzze");
+            l.hostname_label = SLICE_LIT("kind-control-plane");
+            is_null(lease_refusal(&l), "but stays in that of the host that it is named by");
+            l.hostname_label = SLICE_LIT("other");
+            ok(lease_refusal(&l) != NULL, "not of another host");
+            l.name = SLICE_LIT("kube-apiserver-c4vwjftbvpc5os2vvzle4qg27a");
+            l.hostname_label = SLICE_LIT("kind-control-plane");
+            is_null(lease_refusal(&l), "as it does in 1.26");
+        }
+    }
 #define REFUSED(field, value, name)                                                                                    \
     do {                                                                                                               \
         l = good;                                                                                                      \

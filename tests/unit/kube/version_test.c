@@ -16,6 +16,11 @@ static const struct {
      true, "v1.34.4", "1.33"},
     {"{\"major\":\"1\",\"minor\":\"24+\",\"gitVersion\":\"v1.24.17-gke.1+k_3\"}", true, "v1.24.17-gke.1+k_3", ""},
     {"{\"gitVersion\":\"v1.34.4\",\"emulationMajor\":1}", true, "v1.34.4", ""},
+    /* A server that emulates nothing names its own version. */
+    {"{\"gitVersion\":\"v1.33.13\",\"emulationMajor\":\"1\",\"emulationMinor\":\"33\"}", true, "v1.33.13", ""},
+    {"{\"gitVersion\":\"v1.37.0-alpha.1\",\"emulationMajor\":\"1\",\"emulationMinor\":\"37\"}", true, "v1.37.0-alpha.1",
+     ""},
+    {"{\"gitVersion\":\"devel\",\"emulationMajor\":\"1\",\"emulationMinor\":\"37\"}", true, "devel", "1.37"},
     {"{\"gitVersion\":\"<script>\"}", false, "", ""},
     {"{\"gitVersion\":\"v1\\u0020\"}", false, "", ""},
     {"{\"gitVersion\":\"\"}", false, "", ""},
