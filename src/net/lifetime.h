@@ -11,9 +11,10 @@
  *   lifetime_retire(&c->life, free_conn, c);
  *
  * lifetime_retire() cancels all of it and queues the one call of the free function, for the end of this turn or, from
- * inside the deferred queue, of the next. From then on nothing of the object can be armed or queued, and nothing calls
- * it but that. So an object is freed once, no event comes between its end and the free, and no forgotten timer
- * outlives it, whatever order the events of a turn have. Also the way out of a constructor that fails half way.
+ * inside the deferred queue or where much is queued before it, of one to come. From then on nothing of the object can
+ * be armed or queued, and nothing calls it but that. So an object is freed once, no event comes between its end and the
+ * free, and no forgotten timer outlives it, whatever order the events of a turn have. Also the way out of a constructor
+ * that fails half way.
  *
  * What is asked for after the end is refused always, in every build, which is why it does no harm; a build with
  * sanitizers (the tests, the fuzzers) aborts with a message as well, since it is a mistake. Others log it, the first

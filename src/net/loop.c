@@ -63,6 +63,7 @@ struct loop {
     unsigned cuts;           /* turns in a row that left events to the next */
     bool in_events;          /* callbacks come from sockets and timers */
     bool stop;
+    bool ending; /* loop_free(): nothing is put off any more */
     struct buf_free_list free_list;
     struct recv_area area;
 };
@@ -293,21 +294,23 @@ static void run_handshakes(struct loop *l, struct handshake_queue *q, uint64_t p
     }
 }
 
-/* What is dear to all others is a turn's length; what is dear to these is not to be left with nothing beside them. */
-static void run_bulk(struct loop *l)
+/* A queue that has a part of the turn: dear to all others is a turn's length, and to these not to be left with nothing
+ * beside them. */
+static void run_part(struct loop *l, struct list *queue)
 {
     uint64_t now = clock_us(), spent = l->awake ? now - l->awake_since_us : 0;
     uint64_t end = now + (spent / 2 > BULK_TURN_US ? spent / 2 : BULK_TURN_US);
-    struct list *bulk = &l->queues[LOOP_BULK];
     struct list_node *n, mark = {NULL, NULL};
 
-    list_push_back(bulk, &mark);
-    while ((n = list_pop_front(bulk)) != &mark) {
+    if (queue->count == 0)
+        return;
+    list_push_back(queue, &mark);
+    while ((n = list_pop_front(queue)) != &mark) {
         loop_enter(l);
         run_node(n);
         loop_leave(l);
         if (clock_us() >= end) {
-            list_remove(bulk, &mark);
+            list_remove(queue, &mark);
             return;
         }
     }
@@ -316,11 +319,12 @@ static void run_bulk(struct loop *l)
 /*
  * Only what was queued when it starts: the rest belongs to the next turn, after the sockets had their chance. The mark
  * holds whatever happens to those before it; to count them would let in one of those after it for each that is
- * cancelled.
+ * cancelled. And only as much as there is time for, unless it is the last turn of all.
  */
 static void run_deferred(struct loop *l)
 {
     struct list *deferred = &l->queues[LOOP_DEFERRED];
+    uint64_t end = clock_us() + DEFERRED_TURN_US;
     struct list_node *n, mark = {NULL, NULL};
 
     list_push_back(deferred, &mark);
@@ -328,6 +332,10 @@ static void run_deferred(struct loop *l)
         loop_enter(l);
         run_node(n);
         loop_leave(l);
+        if (!l->ending && clock_us() >= end) {
+            list_remove(deferred, &mark);
+            return;
+        }
     }
 }
 
@@ -350,7 +358,7 @@ void loop_release_timer(struct loop *l, struct loop_deferred *late)
 
 static bool has_work(const struct loop *l)
 {
-    return l->queues[LOOP_DEFERRED].count > 0 || l->queues[LOOP_BULK].count > 0 ||
+    return l->queues[LOOP_DEFERRED].count > 0 || l->queues[LOOP_BULK].count > 0 || l->queues[LOOP_CLOSING].count > 0 ||
            handshake_queue_waiting(l->handshakes) > 0 || handshake_queue_waiting(l->server_handshakes) > 0;
 }
 
@@ -444,11 +452,11 @@ static void run_turn(struct loop *l, bool may_block)
     l->in_events = false;
     seen = l->seen;
     run_all_handshakes(l);
-    if (l->queues[LOOP_BULK].count > 0)
-        run_bulk(l);
+    run_part(l, &l->queues[LOOP_BULK]);
     if (l->catching_up && has_caught_up(l, seen))
         run_late_timers(l);
     run_deferred(l);
+    run_part(l, &l->queues[LOOP_CLOSING]);
     log_flush();
     end_turn(l);
 }
@@ -518,20 +526,27 @@ static void free_signals(struct loop *l)
     }
 }
 
+static void run_all(struct loop *l, enum loop_queue q)
+{
+    loop_enter(l);
+    for (struct list_node *node; (node = list_pop_front(&l->queues[q])) != NULL;)
+        run_node(node);
+    loop_leave(l);
+}
+
 void loop_free(struct loop *l)
 {
     if (l == NULL)
         return;
+    l->ending = true;
     free_signals(l); /* whom they would call may be gone */
-    loop_enter(l);
-    for (struct list_node *node; (node = list_pop_front(&l->queues[LOOP_AT_EXIT])) != NULL;)
-        run_node(node);
-    loop_leave(l);
+    run_all(l, LOOP_AT_EXIT);
     if (l->resolver != NULL)
         l->resolver_release(l->resolver);
     /* The resolver's last callbacks and what libevent itself has put off come through the loop. */
     for (unsigned i = 0; i < DRAIN_ROUNDS && (i < 2 || l->queues[LOOP_DEFERRED].count > 0); i++)
         run_turn(l, false);
+    run_all(l, LOOP_CLOSING);
     handshake_queue_free(l->handshakes);
     handshake_queue_free(l->server_handshakes);
     event_free(l->wait_limit);

@@ -60,7 +60,8 @@ bool loop_timer_pending(const struct loop_timer *t);
 /*
  * Work for the end of this turn, after all callbacks: frees, or anything that must not run inside the caller's
  * caller. The node is embedded in the object; a node that is queued already stays queued once. What is queued while
- * the queue runs, runs in the next turn (which then does not block).
+ * the queue runs, runs in the next turn (which then does not block), and so does what is left when the queue has had
+ * its part of the turn.
  *
  * A node that waits for one function is never given another: the call is refused, so that a free that is queued stays
  * queued (a build with sanitizers aborts). Objects with more than one way to be called have a lifetime (lifetime.h).
@@ -78,6 +79,7 @@ enum loop_queue {
     LOOP_DEFERRED, /* for the end of the turn */
     LOOP_AT_LEAVE, /* for the end of the outermost callback: see loop_internal.h, as for what follows */
     LOOP_BULK,     /* for its part of a turn */
+    LOOP_CLOSING,  /* for a part of a turn as well, after all else: ends that nobody waits for */
     LOOP_AT_EXIT,  /* for loop_free() */
 };
 

@@ -21,6 +21,8 @@ void loop_leave(struct loop *l);
  * is due has the next ones, in its order.
  */
 enum { EVENTS_TURN_US = 1000 };
+/* The same for deferred work: all clients are told at once that a server has gone, or that this process is to end. */
+enum { DEFERRED_TURN_US = 2000 };
 /* The loop is awake: stamps the turn's time. loop_enter() does it; code that works before its first callback calls it
  * too. */
 void loop_touch(struct loop *l);
@@ -85,7 +87,8 @@ struct metrics *loop_metrics(const struct loop *l);
 /*
  * Work that moves much: what it takes in a turn is limited, so that whoever asks for little does not wait for it. Each
  * turn does BULK_TURN_US of it, and a third of the turn if all else takes long; at least one piece, the oldest first.
- * What is left over waits for the next turn, which does not block. A node that is queued keeps its place.
+ * What is left over waits for the next turn, which does not block. A node that is queued keeps its place. The same
+ * holds for LOOP_CLOSING.
  */
 enum { BULK_TURN_US = 500 };
 void loop_bulk(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);

@@ -360,11 +360,21 @@ void stream_flush_later(struct stream *s)
 
 /* ---- end ---- */
 
+static void close_descriptor(struct stream *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    s->fd = -1;
+}
+
 static void free_stream(void *arg)
 {
     struct stream *s = arg;
+    loop_fn *on_closed = s->on_closed;
+    void *on_closed_arg = s->on_closed_arg;
 
-    must_hold(s->fd < 0 && !s->delivering); /* neither the kernel nor an owner is at it */
+    must_hold(!s->delivering);
+    close_descriptor(s);
     if (s->ops->release != NULL)
         s->ops->release(s);
     if (s->in != NULL)
@@ -374,6 +384,17 @@ static void free_stream(void *arg)
     mem_free(s->failure);
     mem_free(s->carrier_failure);
     mem_free(s);
+    if (on_closed != NULL)
+        on_closed(on_closed_arg); /* who may be whom it was charged to */
+}
+
+/* A client that leaves ends all that it has under way, and what each costs the kernel (what was received and not read)
+ * and TLS (keys are wiped) is more than all that has led to it. */
+static void free_in_turn(void *arg)
+{
+    struct stream *s = arg;
+
+    loop_queue(s->loop, LOOP_CLOSING, &s->closing, free_stream, s);
 }
 
 void stream_destroy(struct stream *s, bool reset)
@@ -389,14 +410,11 @@ void stream_destroy(struct stream *s, bool reset)
     event_del(&s->readable);
     if (reset && s->fd >= 0)
         setsockopt(s->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-    if (s->fd >= 0)
-        close(s->fd);
-    s->fd = -1;
-    lifetime_retire(&s->life, free_stream, s);
+    if (s->carrier_fn != NULL)
+        close_descriptor(s); /* it waits for the end */
+    lifetime_retire(&s->life, free_in_turn, s);
     if (s->carrier_fn != NULL)
         s->carrier_fn(s->carrier_arg, reset);
-    if (s->on_closed != NULL)
-        s->on_closed(s->on_closed_arg);
 }
 
 static void on_linger_readable(evutil_socket_t fd, short what, void *arg)

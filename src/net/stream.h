@@ -44,7 +44,7 @@ enum stream_pause {
 enum stream_close_how {
     STREAM_CLOSE_FLUSH, /* send what is queued and close_notify, then close; lingers at most TIMEOUT_LINGER_MS */
     STREAM_CLOSE_ABORT, /* drop what is queued and reset: the other side must see a broken stream */
-    STREAM_CLOSE_NOW,   /* close at once; close_notify if it can be sent without waiting */
+    STREAM_CLOSE_NOW,   /* wait for nothing; close_notify if it can be sent without waiting */
 };
 
 struct stream_opts {
@@ -70,14 +70,14 @@ void stream_set_owner(struct stream *s, stream_fn *fn, void *arg);
  * Where there is no room for what is written it fails (stream_lacks_memory()).
  */
 void stream_charge(struct stream *s, struct quota *q);
-/* `other`, too, is charged to whatever `s` is charged to, from now on until the descriptor of either is closed. */
+/* `other`, too, is charged to whatever `s` is charged to, from now on until either ends. */
 void stream_charge_along(struct stream *s, struct stream *other);
 void stream_close(struct stream *s, enum stream_close_how how);
 /* Somebody who does not own it ends it: its owner gets FAILED, with this for a failure. */
 void stream_break(struct stream *s, const char *why);
 /*
- * Calls fn once, when the descriptor is closed, whoever owns the stream by then: for who counts descriptors. May be set
- * (NULL: no longer wanted) until that moment, also after stream_close() and after the stream was handed on.
+ * Calls fn once, when the descriptor is closed and all memory freed, whoever owned the stream: for who counts them. May
+ * be set (NULL: no longer wanted) until then, also after stream_close() and after the stream was handed on.
  */
 void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg);
 

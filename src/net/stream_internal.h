@@ -26,7 +26,7 @@ enum stream_state {
     STREAM_BROKEN,    /* waits for its owner to close it */
     STREAM_FLUSHING,  /* closed by its owner: waits for the kernel to take the rest */
     STREAM_LINGERING, /* all sent: waits for the other side's FIN, so that no reset overtakes what was sent */
-    STREAM_CLOSED,    /* no descriptor any more: waits for the end of the turn */
+    STREAM_CLOSED,    /* nobody's any more: waits to be closed and freed */
 };
 
 /* What bulk_work is to do when it is the stream's turn, besides delivery. */
@@ -48,7 +48,7 @@ struct stream_ops {
     void (*charge)(struct stream *s, struct quota *q); /* what it holds, as stream_charge(); may be NULL */
     /* The descriptor is about to be closed: no event may be left. */
     void (*detach)(struct stream *s);
-    void (*release)(struct stream *s); /* end of the turn: nothing of it is on the stack any more; may be NULL */
+    void (*release)(struct stream *s); /* after the turn: nothing of it is on the stack any more; may be NULL */
 };
 
 struct stream {
@@ -63,8 +63,7 @@ struct stream {
     int fd;
     unsigned pauses;                 /* enum stream_pause */
     unsigned pending;                /* events to deliver, 1 << enum stream_event */
-    bool delivering;                 /* fn is on the stack */
-    bool reading;                    /* what set_reading was told last */
+    bool delivering, reading;        /* fn is on the stack; what set_reading was told last */
     bool full;                       /* LIMIT_STREAM_INPUT was reached */
     bool in_eof, left, lacks_memory; /* stream_was_left(), stream_lacks_memory() */
     bool peer_ended;                 /* FIN or close_notify was read, even if sending has failed since */
@@ -88,6 +87,7 @@ struct stream {
     struct event readable;
     struct loop_timer *timer; /* opening, lingering */
     struct lifetime_work deliver_work, flush_work, exit_work, bulk_work;
+    struct loop_deferred closing;
     char *failure;        /* NULL on a broken stream: out of memory */
     struct tls_conn *tls; /* stream_tls.c's; NULL for plain */
     uint64_t bytes_in, bytes_out, wire_out;
@@ -126,7 +126,7 @@ void stream_forget_writable(struct stream *s);
 void stream_out_release(struct stream *s); /* gives the buffers of what was written back */
 void stream_flush_later(struct stream *s); /* at the end of the callback */
 void stream_update_reading(struct stream *s);
-/* Ends it: descriptor closed, memory after the turn. */
+/* Ends it; the descriptor is closed, and memory freed, at the end of this turn or, of very many, of one to come. */
 void stream_destroy(struct stream *s, bool reset);
 void stream_linger(struct stream *s);
 

@@ -17,8 +17,8 @@
 static const char *const curves[] = {"X25519MLKEM768:X25519:P-256:P-384", "X25519:P-256:P-384"};
 
 enum {
+    HINTS_BYTES = 12 << 10, /* of CAs' names in a CertificateRequest: an mvproxy takes 16 KiB, and TLS 64 KiB */
     SESSION_LIFETIME_S = 3600,
-    MAX_CHAIN_DEPTH = 10, /* intermediates between a certificate and its CA */
 };
 
 static bool use_pair(struct tls_ctx *c, const char *cert_file, const char *key_file, struct err *err)
@@ -31,28 +31,20 @@ static bool use_pair(struct tls_ctx *c, const char *cert_file, const char *key_f
     ERR_clear_error();
     done = SSL_CTX_use_cert_and_key(c->ssl_ctx, pair.cert, pair.key, pair.chain, 1) == 1 ||
            err_set(err, "certificate %s: %s", cert_file, tls_reason());
+    c->own = pair.certs;
+    pair.certs = NULL;
     tls_pair_clear(&pair);
     return done;
-}
-
-static X509_STORE *new_store(void)
-{
-    X509_STORE *store = X509_STORE_new();
-
-    /* What the bundle holds is trusted as it is, self-signed or not: as Go's roots. */
-    if (store != NULL) {
-        X509_STORE_set_flags(store, X509_V_FLAG_PARTIAL_CHAIN);
-        X509_STORE_set_depth(store, MAX_CHAIN_DEPTH);
-    }
-    return store;
 }
 
 /* ---- common ---- */
 
 static void release(struct tls_ctx *c)
 {
-    X509_STORE_free(c->client_ca);
-    X509_STORE_free(c->requestheader_ca);
+    tls_certs_unref(c->own);
+    tls_certs_unref(c->client_ca);
+    tls_certs_unref(c->requestheader_ca);
+    tls_certs_unref(c->server_ca);
     BIO_meth_free(c->bio_method);
     tls_sni_free(c->sni);
     tls_sessions_free(c->sessions);
@@ -257,27 +249,46 @@ static int accept_any_client(X509_STORE_CTX *store, void *arg)
     return 1;
 }
 
+/* Which CAs a client may be of; one that is renewed has one name. */
+static bool add_hints(STACK_OF(X509_NAME) * hints, const struct tls_certs *cas, size_t *bytes)
+{
+    const X509_NAME *last = NULL;
+
+    for (int i = 0; cas != NULL && i < sk_X509_num(cas->all) && *bytes <= HINTS_BYTES; i++) {
+        const X509_NAME *subject = X509_get_subject_name(sk_X509_value(cas->all, i));
+        X509_NAME *name;
+
+        if (last != NULL && X509_NAME_cmp(last, subject) == 0)
+            continue;
+        last = subject;
+        name = X509_NAME_dup(subject);
+        if (name == NULL || sk_X509_NAME_push(hints, name) == 0) {
+            X509_NAME_free(name);
+            return false;
+        }
+        *bytes += 2 + (size_t)i2d_X509_NAME(name, NULL);
+    }
+    return true;
+}
+
 static bool load_client_cas(struct tls_ctx *c, const struct tls_server_opts *o, struct err *err)
 {
-    STACK_OF(X509_NAME) *hints = sk_X509_NAME_new_null();
-    bool good = hints != NULL;
+    STACK_OF(X509_NAME) * hints;
+    size_t bytes = 0;
 
-    if (!good)
-        return err_set(err, "out of memory");
     fold_number(c, o->client_ca_file != NULL ? 1 : 0);
-    if (o->client_ca_file != NULL) {
-        c->client_ca = new_store();
-        good = c->client_ca != NULL && tls_bundle_load(c->client_ca, hints, o->client_ca_file, &c->digest, err);
-    }
-    if (good && o->requestheader_ca_file != NULL) {
-        c->requestheader_ca = new_store();
-        good = c->requestheader_ca != NULL &&
-               tls_bundle_load(c->requestheader_ca, hints, o->requestheader_ca_file, &c->digest, err);
-    }
-    if (!good) {
+    if (o->client_ca_file != NULL && (c->client_ca = tls_bundle_load(o->client_ca_file, &c->digest, err)) == NULL)
+        return false;
+    if (o->requestheader_ca_file != NULL &&
+        (c->requestheader_ca = tls_bundle_load(o->requestheader_ca_file, &c->digest, err)) == NULL)
+        return false;
+    hints = sk_X509_NAME_new_null();
+    if (hints == NULL || !add_hints(hints, c->client_ca, &bytes) || !add_hints(hints, c->requestheader_ca, &bytes)) {
         sk_X509_NAME_pop_free(hints, X509_NAME_free);
         return err_set(err, "out of memory");
     }
+    while (bytes > HINTS_BYTES && sk_X509_NAME_num(hints) > 0)
+        X509_NAME_free(sk_X509_NAME_pop(hints));
     SSL_CTX_set_client_CA_list(c->ssl_ctx, hints);
     return true;
 }
@@ -335,32 +346,30 @@ static bool offer_protocols(struct tls_ctx *c, const struct tls_client_opts *o)
     return SSL_CTX_set_alpn_protos(c->ssl_ctx, p->names, p->n) == 0;
 }
 
-/* Whom a client believes. NULL with a reason, or when out of memory. */
-static X509_STORE *load_server_cas(struct tls_ctx *c, const struct tls_client_opts *o, struct err *err)
+/* Whom a client believes. False with a reason. */
+static bool load_server_cas(struct tls_ctx *c, const struct tls_client_opts *o, struct err *err)
 {
-    X509_STORE *store = o->ca_of != NULL ? SSL_CTX_get_cert_store(o->ca_of->ssl_ctx) : new_store();
-
     if (o->ca_of != NULL) { /* all clients' digests are the same before the CAs */
         c->digest = o->ca_of->cas;
-        (void)X509_STORE_up_ref(store);
-    } else if (store != NULL && !o->system_roots && !tls_bundle_load(store, NULL, o->ca_file, &c->digest, err)) {
-        X509_STORE_free(store);
-        return NULL;
+        c->server_ca = o->ca_of->server_ca;
+        c->server_ca->refs++;
+    } else if (!o->system_roots) {
+        c->server_ca = tls_bundle_load(o->ca_file, &c->digest, err);
+        if (c->server_ca == NULL)
+            return false;
     }
     c->cas = c->digest;
-    return store;
+    if (c->server_ca == NULL)
+        return SSL_CTX_set_default_verify_paths(c->ssl_ctx) == 1;
+    SSL_CTX_set1_cert_store(c->ssl_ctx, c->server_ca->store);
+    return true;
 }
 
 struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *err)
 {
     struct tls_ctx *c = ctx_new(false, 12, NULL, err);
-    X509_STORE *store = c == NULL ? NULL : load_server_cas(c, o, err);
 
-    if (store == NULL)
-        goto fail;
-    SSL_CTX_set_cert_store(c->ssl_ctx, store); /* takes the reference */
-    store = NULL;
-    if (o->system_roots && SSL_CTX_set_default_verify_paths(c->ssl_ctx) != 1)
+    if (c == NULL || !load_server_cas(c, o, err))
         goto fail;
     if (o->cert_file != NULL && !use_pair(c, o->cert_file, o->key_file, err))
         goto fail;
@@ -380,7 +389,6 @@ struct tls_ctx *tls_client_ctx_new(const struct tls_client_opts *o, struct err *
 
 fail:
     err_set(err, "TLS: out of memory");
-    X509_STORE_free(store);
     if (c != NULL)
         ctx_free(c);
     return NULL;

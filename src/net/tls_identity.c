@@ -129,15 +129,15 @@ static int allow_any_usage(int ok, X509_STORE_CTX *ctx)
 }
 
 /* X509_V_OK, or why the chain from `cert` to the bundle does not hold for a client. */
-static int verify(X509_STORE *store, X509 *cert, STACK_OF(X509) * others)
+static int verify(const struct tls_certs *bundle, X509 *cert, STACK_OF(X509) * others)
 {
     X509_STORE_CTX *ctx;
     int verdict = X509_V_ERR_UNSPECIFIED;
 
-    if (store == NULL)
+    if (bundle == NULL)
         return X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY;
     ctx = X509_STORE_CTX_new();
-    if (ctx != NULL && X509_STORE_CTX_init(ctx, store, cert, others) == 1 &&
+    if (ctx != NULL && X509_STORE_CTX_init(ctx, bundle->store, cert, others) == 1 &&
         X509_STORE_CTX_set_default(ctx, "ssl_client") == 1) {
         X509_STORE_CTX_set_verify_cb(ctx, allow_any_usage);
         if (X509_verify_cert(ctx) == 1 || X509_STORE_CTX_get_error(ctx) != X509_V_OK)

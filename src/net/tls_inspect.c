@@ -2,57 +2,19 @@
 #include "net/tls_inspect.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "net/tls_internal.h"
 
-/* NULL with errno. Wiped when it is freed: keys are looked at, too. */
-static BIO *open_file(const char *path)
+/* The first certificate of a file, or NULL. */
+static X509 *first_of(const struct tls_certs *c)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    BIO *in = BIO_new(BIO_s_secmem());
-    char piece[4096];
-    ssize_t n = -1;
-
-    while (fd >= 0 && in != NULL && (n = read(fd, piece, sizeof(piece))) > 0)
-        if (BIO_write(in, piece, (int)n) != (int)n || BIO_pending(in) > LIMIT_PEM_BYTES)
-            break;
-    OPENSSL_cleanse(piece, sizeof(piece));
-    if (fd >= 0)
-        close(fd);
-    if (n == 0)
-        return in;
-    BIO_free(in);
-    return NULL;
-}
-
-static STACK_OF(X509) * read_all(const char *path)
-{
-    STACK_OF(X509) *all = sk_X509_new_null();
-    BIO *in = open_file(path);
-    X509 *cert;
-
-    while (in != NULL && all != NULL && (cert = PEM_read_bio_X509(in, NULL, NULL, NULL)) != NULL)
-        if (sk_X509_push(all, cert) == 0) {
-            X509_free(cert);
-            break;
-        }
-    BIO_free(in);
-    ERR_clear_error();
-    return all;
-}
-
-static void free_all(STACK_OF(X509) * all)
-{
-    sk_X509_pop_free(all, X509_free);
+    return c == NULL ? NULL : sk_X509_value(c->all, 0);
 }
 
 static int64_t seconds_of(const ASN1_TIME *t)
@@ -73,37 +35,30 @@ static void take_certificate(X509 *cert, struct tls_file_facts *out)
     out->for_clients = (usage & (XKU_SSL_CLIENT | XKU_ANYEKU)) != 0;
 }
 
+static bool has_ca(const struct tls_certs *c)
+{
+    int i = 0;
+
+    while (i < sk_X509_num(c->all) && X509_check_ca(sk_X509_value(c->all, i)) == 0)
+        i++;
+    return i < sk_X509_num(c->all);
+}
+
 void tls_inspect(const char *path, struct tls_file_facts *out)
 {
-    char *name, *header;
-    unsigned char *data;
-    BIO *in;
-    long n;
+    struct tls_certs *c = tls_certs_read(path);
 
     *out = (struct tls_file_facts){0};
-    errno = 0;
-    in = open_file(path);
-    if (in == NULL) {
-        out->error = errno != 0 ? errno : EIO;
+    if (c == NULL) {
+        out->error = errno;
         return;
     }
-    while (PEM_read_bio(in, &name, &header, &data, &n) == 1) {
-        const unsigned char *at = data;
-        X509 *cert = strcmp(name, PEM_STRING_X509) == 0 ? d2i_X509(NULL, &at, n) : NULL;
-
-        if (cert != NULL && !out->has_certificate)
-            take_certificate(cert, out);
-        out->has_ca = out->has_ca || (cert != NULL && X509_check_ca(cert) != 0);
-        out->damaged = out->damaged || (cert == NULL && strcmp(name, PEM_STRING_X509) == 0);
-        out->has_key = out->has_key || strstr(name, "PRIVATE KEY") != NULL;
-        X509_free(cert);
-        OPENSSL_free(name);
-        OPENSSL_free(header);
-        OPENSSL_clear_free(data, (size_t)n);
-    }
-    out->damaged = out->damaged || ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE;
-    ERR_clear_error();
-    BIO_free(in);
+    if (first_of(c) != NULL)
+        take_certificate(first_of(c), out);
+    out->has_ca = has_ca(c);
+    out->has_key = c->has_key;
+    out->damaged = c->error != 0;
+    tls_certs_unref(c);
 }
 
 bool tls_inspect_ended(struct slice pem)
@@ -120,19 +75,19 @@ bool tls_inspect_ended(struct slice pem)
 
 bool tls_inspect_covers(const char *path, const char *name)
 {
-    STACK_OF(X509) *all = read_all(path);
-    X509 *first = sk_X509_num(all) > 0 ? sk_X509_value(all, 0) : NULL;
+    struct tls_certs *c = tls_certs_read(path);
+    X509 *first = first_of(c);
     bool covers =
         first != NULL && (X509_check_host(first, name, 0, 0, NULL) == 1 || X509_check_ip_asc(first, name, 0) == 1);
 
-    free_all(all);
+    tls_certs_unref(c);
     return covers;
 }
 
 bool tls_inspect_common_name(const char *path, char *out, size_t room)
 {
-    STACK_OF(X509) *all = read_all(path);
-    X509_NAME *subject = sk_X509_num(all) > 0 ? X509_get_subject_name(sk_X509_value(all, 0)) : NULL;
+    struct tls_certs *c = tls_certs_read(path);
+    X509_NAME *subject = first_of(c) != NULL ? X509_get_subject_name(first_of(c)) : NULL;
     int at = -1, next, n = -1;
     unsigned char *text;
 
@@ -140,7 +95,7 @@ bool tls_inspect_common_name(const char *path, char *out, size_t room)
         at = next;
     if (at >= 0)
         n = ASN1_STRING_to_UTF8(&text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
-    free_all(all);
+    tls_certs_unref(c);
     if (n < 0)
         return false;
     if ((size_t)n < room && memchr(text, 0, (size_t)n) == NULL) {
@@ -156,32 +111,26 @@ bool tls_inspect_common_name(const char *path, char *out, size_t room)
 /* Whether one of the store's CAs has, or what stands in it itself. */
 static bool is_signed_by(const char *path, X509_STORE *store)
 {
-    STACK_OF(X509) *all = read_all(path);
+    struct tls_certs *c = tls_certs_read(path);
     X509_STORE_CTX *ctx = X509_STORE_CTX_new();
     bool is_signed = false;
 
-    if (store != NULL && ctx != NULL && sk_X509_num(all) > 0 &&
-        X509_STORE_CTX_init(ctx, store, sk_X509_value(all, 0), all) == 1) {
-        X509_STORE_CTX_set_flags(ctx, X509_V_FLAG_NO_CHECK_TIME | X509_V_FLAG_PARTIAL_CHAIN);
+    if (ctx != NULL && first_of(c) != NULL && X509_STORE_CTX_init(ctx, store, first_of(c), c->all) == 1) {
+        X509_STORE_CTX_set_flags(ctx, X509_V_FLAG_NO_CHECK_TIME);
         is_signed = X509_verify_cert(ctx) == 1;
     }
     X509_STORE_CTX_free(ctx);
-    free_all(all);
+    tls_certs_unref(c);
     ERR_clear_error();
     return is_signed;
 }
 
 bool tls_inspect_signed(const char *path, const char *bundle)
 {
-    STACK_OF(X509) *roots = read_all(bundle);
-    X509_STORE *store = X509_STORE_new();
-    bool is_signed;
+    struct tls_certs *cas = tls_certs_read(bundle);
+    bool is_signed = cas != NULL && tls_certs_store(cas) != NULL && is_signed_by(path, cas->store);
 
-    for (int i = 0; store != NULL && i < sk_X509_num(roots); i++)
-        (void)X509_STORE_add_cert(store, sk_X509_value(roots, i));
-    is_signed = is_signed_by(path, store);
-    X509_STORE_free(store);
-    free_all(roots);
+    tls_certs_unref(cas);
     return is_signed;
 }
 
@@ -192,27 +141,31 @@ bool tls_inspect_signed_in(const char *path, const struct tls_ctx *client)
 
 bool tls_inspect_belongs(const char *cert, const char *key)
 {
-    STACK_OF(X509) *all = read_all(cert);
-    BIO *in = open_file(key);
-    EVP_PKEY *k = in == NULL ? NULL : PEM_read_bio_PrivateKey(in, NULL, NULL, (void *)"");
-    bool belongs = k != NULL && sk_X509_num(all) > 0 && X509_check_private_key(sk_X509_value(all, 0), k) == 1;
+    struct tls_digest unused = {{0}};
+    struct tls_pair pair;
+    bool belongs = tls_pair_load(cert, key, &pair, &unused, NULL);
 
-    EVP_PKEY_free(k);
-    BIO_free(in);
-    free_all(all);
-    ERR_clear_error();
+    tls_pair_clear(&pair);
     return belongs;
+}
+
+static bool has(const struct tls_certs *c, const X509 *cert)
+{
+    int i = 0;
+
+    while (i < sk_X509_num(c->all) && X509_cmp(sk_X509_value(c->all, i), cert) != 0)
+        i++;
+    return i < sk_X509_num(c->all);
 }
 
 bool tls_inspect_shared(const char *a, const char *b)
 {
-    STACK_OF(X509) *some = read_all(a), *others = read_all(b);
+    struct tls_certs *some = tls_certs_read(a), *others = tls_certs_read(b);
     bool shared = false;
 
-    for (int i = 0; i < sk_X509_num(some); i++)
-        for (int k = 0; k < sk_X509_num(others); k++)
-            shared = shared || X509_cmp(sk_X509_value(some, i), sk_X509_value(others, k)) == 0;
-    free_all(some);
-    free_all(others);
+    for (int i = 0; some != NULL && others != NULL && i < sk_X509_num(some->all) && !shared; i++)
+        shared = has(others, sk_X509_value(some->all, i));
+    tls_certs_unref(some);
+    tls_certs_unref(others);
     return shared;
 }

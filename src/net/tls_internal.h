@@ -20,12 +20,14 @@ struct tls_ctx {
     bool server;
     SSL_CTX *ssl_ctx;
     BIO_METHOD *bio_method;
-    X509_STORE *client_ca;         /* server: NULL if not configured */
-    X509_STORE *requestheader_ca;  /* server: likewise */
-    char *server_name;             /* client */
-    const char *bundle_option;     /* client: tls_client_opts.bundle_option */
-    struct tls_sessions *sessions; /* client */
-    struct tls_sni *sni;           /* server: NULL if there is only one certificate */
+    struct tls_certs *own;              /* what it shows; NULL: nothing */
+    struct tls_certs *client_ca;        /* server: NULL if not configured */
+    struct tls_certs *requestheader_ca; /* server: likewise */
+    struct tls_certs *server_ca;        /* client: NULL for the system's roots */
+    char *server_name;                  /* client */
+    const char *bundle_option;          /* client: tls_client_opts.bundle_option */
+    struct tls_sessions *sessions;      /* client */
+    struct tls_sni *sni;                /* server: NULL if there is only one certificate */
     bool http2, hop;
     struct tls_digest digest; /* of all that it was made of */
     struct tls_digest cas;    /* of a client's: as it was after the CAs */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * PEM files, each read once and whole: what is parsed and what is fingerprinted are the same bytes, whatever happens to
- * the file meanwhile.
+ * What contexts are made of: pairs and bundles in PEM files. What is parsed and what is fingerprinted are the same
+ * bytes, whatever happens to the file meanwhile.
  */
 #ifndef MVPROXY_NET_TLS_PEM_H
 #define MVPROXY_NET_TLS_PEM_H
@@ -9,7 +9,7 @@
 #include <openssl/ssl.h>
 
 #include "base/err.h"
-#include "base/hash.h"
+#include "net/tls_certs.h"
 
 /* Grows with all that a context is made of: equal digests, equal contexts. */
 struct tls_digest {
@@ -19,6 +19,7 @@ void tls_digest_add(struct tls_digest *d, struct slice data);
 
 /* A certificate, its intermediates and its key: the key belongs to the certificate. */
 struct tls_pair {
+    struct tls_certs *certs; /* of which: */
     X509 *cert;
     STACK_OF(X509) * chain;
     EVP_PKEY *key;
@@ -29,9 +30,8 @@ bool tls_pair_load(const char *cert_file, const char *key_file, struct tls_pair 
                    struct err *err);
 void tls_pair_clear(struct tls_pair *p);
 
-/* Adds the certificates of a bundle to the store and, unless NULL, their subjects to `hints`. */
-bool tls_bundle_load(X509_STORE *store, STACK_OF(X509_NAME) * hints, const char *path, struct tls_digest *d,
-                     struct err *err);
+/* CAs, at least one, with a store of them. NULL with *err naming the file and which of them is damaged. */
+struct tls_certs *tls_bundle_load(const char *path, struct tls_digest *d, struct err *err);
 
 /* See tls_file_validity(). */
 bool tls_pem_validity(const char *path, bool bundle, int64_t *not_before, int64_t *not_after);

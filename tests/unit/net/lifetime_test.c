@@ -9,12 +9,13 @@
 #include "lib/tap.h"
 #include "unit/net/fixture.h"
 
-enum way { TIMER, DEFERRED, AT_LEAVE, BULK, AT_EXIT, GUEST, N_WAYS };
+enum way { TIMER, DEFERRED, AT_LEAVE, BULK, CLOSING, AT_EXIT, GUEST, N_WAYS };
+enum { N_WORKS = AT_EXIT - DEFERRED + 1 };
 
 struct object {
     struct lifetime life;
     struct loop_timer *timer;
-    struct lifetime_work works[3 + 1];
+    struct lifetime_work works[N_WORKS];
     struct lifetime_guest guest;
     enum way end_in; /* N_WAYS: in none */
     bool over;
@@ -69,6 +70,11 @@ static void on_bulk(void *arg)
     called(arg, BULK);
 }
 
+static void on_closing(void *arg)
+{
+    called(arg, CLOSING);
+}
+
 static void on_exit_(void *arg)
 {
     called(arg, AT_EXIT);
@@ -83,14 +89,14 @@ static void cancel_guest(void *arg)
 
 static struct object *make(struct loop *l, struct object **all)
 {
-    static loop_fn *const fns[] = {on_deferred, on_leave, on_bulk, on_exit_};
+    static loop_fn *const fns[N_WORKS] = {on_deferred, on_leave, on_bulk, on_closing, on_exit_};
     struct object *o = must_zalloc(sizeof(*o));
 
     o->end_in = N_WAYS;
     o->next = *all;
     *all = o;
     lifetime_init(&o->life, l, "object");
-    for (unsigned i = 0; i < 4; i++)
+    for (unsigned i = 0; i < N_WORKS; i++)
         lifetime_work_init(&o->life, &o->works[i], (enum loop_queue)(LOOP_DEFERRED + i), fns[i], o);
     o->timer = lifetime_timer(&o->life, on_timer, o);
     if (o->timer == NULL)

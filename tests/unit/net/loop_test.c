@@ -302,7 +302,8 @@ static void move_much(void *arg)
         ;
 }
 
-static void test_bulk(struct loop *l)
+/* `first`, `then`: what is said in the first turn and in the second. */
+static void test_part(struct loop *l, enum loop_queue q, const char *first, const char *then)
 {
     struct log g = {.l = l};
     struct piece piece[3] = {{.name = "1"}, {.name = "2"}, {.name = "3"}};
@@ -310,18 +311,69 @@ static void test_bulk(struct loop *l)
     for (size_t i = 0; i < ROWS(piece); i++) {
         piece[i].g = &g;
         piece[i].began_us = clock_us();
-        loop_bulk(l, &piece[i].d, move_much, &piece[i]);
+        loop_queue(l, q, &piece[i].d, move_much, &piece[i]);
     }
-    loop_bulk(l, &piece[0].d, move_much, &piece[0]);
+    loop_queue(l, q, &piece[0].d, move_much, &piece[0]);
     loop_defer(l, &g.a, say_a, &g);
     loop_run_once(l, 10000);
-    is_str(g.text, "1a",
-           "a turn ends when those that move much have had their part, and does not block while they wait");
-    loop_bulk_cancel(l, &piece[1].d);
+    is_str(g.text, first, "a turn ends when these have had their part, and does not block while they wait");
+    loop_unqueue(l, q, &piece[1].d);
     loop_run_once(l, 10000);
-    is_str(g.text, "1a3", "one after the other; who has gone is not served");
+    is_str(g.text, then, "one after the other; who has gone is not served");
     loop_run_once(l, 0);
-    is_str(g.text, "1a3", "who has been served was not queued twice");
+    is_str(g.text, then, "who has been served was not queued twice");
+}
+
+/* Takes all that deferred work may take in a turn. */
+static void do_much(void *arg)
+{
+    struct piece *p = arg;
+    uint64_t end = clock_us() + DEFERRED_TURN_US;
+
+    add(p->g, p->name);
+    while (clock_us() < end)
+        ;
+}
+
+static void test_much_deferred(struct loop *l)
+{
+    struct log g = {.l = l};
+    struct piece piece[4] = {{.name = "1"}, {.name = "2"}, {.name = "3"}, {.name = "4"}};
+    struct loop_deferred other = {.fn = NULL};
+
+    for (size_t i = 0; i < ROWS(piece); i++) {
+        piece[i].g = &g;
+        loop_defer(l, &piece[i].d, do_much, &piece[i]);
+    }
+    loop_run_once(l, 10000);
+    is_str(g.text, "1", "deferred work has a part of a turn, and what is left does not let the next one block");
+    loop_defer_cancel(l, &piece[1].d);
+    loop_defer(l, &other, say_a, &g);
+    loop_run_once(l, 10000);
+    is_str(g.text, "13", "it goes on in its order; who has gone is not served");
+    loop_run_once(l, 10000);
+    loop_run_once(l, 10000);
+    is_str(g.text, "134a", "and who came later comes later");
+}
+
+static void test_closed_at_exit(void)
+{
+    struct loop *l = loop_new(NULL);
+    struct log g = {.l = l};
+    struct piece piece[3] = {{.name = "1"}, {.name = "2"}, {.name = "3"}}, much[2] = {{.name = "a"}, {.name = "b"}};
+
+    for (size_t i = 0; i < ROWS(piece); i++) {
+        piece[i].g = &g;
+        loop_queue(l, LOOP_CLOSING, &piece[i].d, move_much, &piece[i]);
+        piece[i].began_us = clock_us();
+    }
+    for (size_t i = 0; i < ROWS(much); i++) {
+        much[i].g = &g;
+        loop_defer(l, &much[i].d, do_much, &much[i]);
+    }
+    loop_free(l);
+    is_u64(strlen(g.text), ROWS(piece) + ROWS(much), "whatever still waits at the loop's end, that comes after it: %s",
+           g.text);
 }
 
 /* Takes half of what all of them may take in a turn. */
@@ -591,7 +643,10 @@ int main(void)
     test_timer_moved(l);
     test_timer_free_inside(l);
     test_handshakes(l);
-    test_bulk(l);
+    test_part(l, LOOP_BULK, "1a", "1a3");
+    test_part(l, LOOP_CLOSING, "a1", "a13");
+    test_much_deferred(l);
+    test_closed_at_exit();
     test_events(l);
     test_pause();
     test_run_and_signal(l);

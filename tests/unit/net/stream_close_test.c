@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams that are closed with bytes still to send: whatever ends them, nothing of them is left. */
+#include <fcntl.h>
 #include <sys/socket.h>
 
+#include "base/clock.h"
 #include "lib/tap.h"
 #include "net/stream_internal.h"
 #include "net/tls_internal.h"
@@ -96,6 +98,35 @@ static void test_ended_before(struct loop *l, bool tls)
     end(&s, "all is sent, and the other side had ended");
 }
 
+/* Takes all that ends have of a turn. */
+static void take_part(void *arg)
+{
+    uint64_t end = clock_us() + BULK_TURN_US;
+
+    (void)arg;
+    while (clock_us() < end)
+        ;
+}
+
+/* A thousand that end at once are not all closed in one turn. */
+static void test_part_of_a_turn(struct loop *l, bool tls)
+{
+    struct loop_deferred dear = {.fn = NULL};
+    struct story s;
+    int fd;
+
+    begin(&s, l, tls);
+    fd = s.server.s->fd;
+    stream_close(s.server.s, STREAM_CLOSE_ABORT);
+    s.server.s = NULL;
+    loop_queue(l, LOOP_CLOSING, &dear, take_part, NULL);
+    loop_run_once(l, 0); /* the stream waits behind it from the end of this turn on */
+    ok(fcntl(fd, F_GETFD) >= 0 && s.closed == 0, "a stream that has ended waits while others have their part");
+    loop_run_once(l, 10000);
+    ok(fcntl(fd, F_GETFD) < 0 && s.closed == 1, "and is closed when they have had it");
+    end(&s, "in its turn");
+}
+
 int main(void)
 {
     struct loop *l = loop_new(NULL);
@@ -103,6 +134,7 @@ int main(void)
     for (int tls = 0; tls <= 1; tls++) {
         test_reset(l, tls);
         test_ended_before(l, tls);
+        test_part_of_a_turn(l, tls);
     }
     loop_free(l);
     return tap_end();

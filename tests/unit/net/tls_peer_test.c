@@ -326,6 +326,36 @@ static void test_hints(struct loop *l)
     tls_ctx_unref(ctx);
 }
 
+/* `pairs` of the two CAs, each so often in a row. */
+static void test_many_cas(struct loop *l, size_t pairs, size_t in_a_row, int want)
+{
+    char crt[640], key[640], cas[640];
+    struct tls_server_opts o = {.cert_file = crt, .key_file = key, .client_ca_file = cas};
+    struct err err = {""};
+    struct tls_ctx *ctx;
+    size_t n[2];
+    char *text[2] = {read_file(cert_path("ca.crt"), &n[0]), read_file(cert_path("front-proxy-ca.crt"), &n[1])};
+    struct visit v;
+    struct buf b;
+
+    buf_init(&b, 16 << 20);
+    for (size_t i = 0; i < 2 * pairs * in_a_row; i++)
+        buf_append(&b, slice_of(text[i / in_a_row % 2], n[i / in_a_row % 2]));
+    snprintf(cas, sizeof(cas), "%s", scratch_file("many-cas.crt", buf_slice(&b).p, buf_len(&b)));
+    snprintf(crt, sizeof(crt), "%s", cert_path("node-a.crt"));
+    snprintf(key, sizeof(key), "%s", cert_path("node-a.key"));
+    buf_free(&b);
+    free(text[0]);
+    free(text[1]);
+    ctx = tls_server_ctx_new(&o, &err);
+    if (ctx == NULL)
+        tap_bail("%s", err.text);
+    ok(visit(l, &v, ctx, "alice", TLS1_2_VERSION, NULL), "%zu CAs: a handshake", 2 * pairs * in_a_row);
+    is_int(sk_X509_NAME_num(SSL_get0_peer_CA_list(v.ssl)), want, "names of CAs");
+    leave(l, &v);
+    tls_ctx_unref(ctx);
+}
+
 /* ---- how many ---- */
 
 /* NAME.crt and NAME.key become those of `of`, with its certificate once and again. */
@@ -432,6 +462,8 @@ int main(void)
     test_odd_subjects(l);
     test_expires_between(l, TLS1_3_VERSION);
     test_hints(l);
+    test_many_cas(l, 1, 20, 2);
+    test_many_cas(l, 250, 1, 0);
     test_chain_is_charged(l, TLS1_2_VERSION);
     test_chain_is_charged(l, TLS1_3_VERSION);
     test_long_chain(l, TLS1_2_VERSION);
