@@ -110,7 +110,6 @@ struct back_opts {
     const struct back_handler *handler;
     void *arg;
 };
-
 struct back *back_new(struct loop *l, struct metrics *m); /* ends the process when out of memory */
 void back_free(struct back *b);
 /* A reference-counted origin; the opts' text is copied, TLS contexts are referenced. NULL when out of memory. */
@@ -125,6 +124,7 @@ bool origin_has_cert(const struct origin *o);       /* tls_cert was given */
 size_t origin_in_flight(const struct origin *o);
 size_t origin_clients_in_flight(const struct origin *o);               /* without what is our own */
 bool origin_unreachable(const struct origin *o);                       /* the last attempt to connect failed */
+bool origin_hangs(const struct origin *o);                             /* left our question unanswered; no byte since */
 bool origin_loops(const struct origin *o);                             /* opts.last, and an mvproxy answers there */
 const char *origin_ejection(const struct origin *o, uint64_t *for_ms); /* why, how long (or NULL); NULL: it is not */
 /* A question of ours was not answered in time: not healthy until a byte comes, and connections prove that they live. */
@@ -138,8 +138,8 @@ bool back_is_stranger(const struct back *b, const struct http_head *request); /*
 void origin_note_refused_repeat(struct origin *o);
 MEM_CHECK struct back_request *back_start(struct back *b, const struct back_opts *o);
 void back_cancel(struct back_request *r);
-/* Body bytes. They go out from the first on_writable on; what is given before is kept, bounded, and rules retries out.
- * False when it is over (on_failed follows). LENGTH: the body is complete with its last byte. */
+/* Body bytes, on their way from the first on_writable on; before, they are kept, bounded, and rule retries out. False
+ * when it is over (on_failed follows). LENGTH: the body is complete with its last byte. */
 bool back_write(struct back_request *r, struct slice data);
 bool back_congested(const struct back_request *r); /* true as well without a connection yet: on_writable comes */
 /* The body is complete (CHUNKED: with trailers or NULL). Too short for its LENGTH: on_failed follows. */

@@ -49,7 +49,8 @@ bool h2_pool_serves(const struct back_request *r)
 {
     const struct pool *p = r->pool;
 
-    if (r->opts.http2 == BACK_HTTP1 || r->http1 || r->opts.upgrade || r->opts.expect_continue || !has_fit_body(r))
+    if (r->opts.http2 == BACK_HTTP1 || r->http1 || r->opts.upgrade || !has_fit_body(r) ||
+        http_head_find(r->opts.head, HTTP_EXPECT) != NULL) /* over HTTP/2 kube-apiserver does not heed it */
         return false;
     if (pool_tls(p) == NULL) /* without ALPN nobody can tell */
         return false;

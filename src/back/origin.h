@@ -134,7 +134,6 @@ void origin_note_close(struct origin *o, enum close_reason why, const char *deta
                        uint64_t served);
 const char *origin_close_text(enum close_reason why);
 void origin_heard(struct origin *o);                     /* bytes have come */
-bool origin_hangs(const struct origin *o);               /* it left a question unanswered, and nothing has come since */
 uint64_t origin_patience_ms(const struct origin *o);     /* for so long a client of its own would wait for a byte */
 void origin_answered(struct origin *o, unsigned status); /* a final head has come */
 /* How long a client's request waited for it. */

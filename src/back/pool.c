@@ -10,6 +10,7 @@
 
 enum {
     MAX_LOOKS = 4,        /* at idle connections, for one request */
+    ENDED_AT_ONCE = 32,   /* idle connections: with TLS each is a record, and some 10 us */
     HELD_MS = 100,        /* those for whom no dial is made are looked at again */
     RELEASED_AT_ONCE = 4, /* of them: what a dial costs shows only when it was used */
     FEW = 32,             /* connections of a client: it waits with those who have none */
@@ -297,9 +298,10 @@ static bool is_quiet(const struct h1_client *c)
 
 static struct h1_client *find_idle(const struct pool *p)
 {
-    struct list_node *n = list_first(&p->h1.by_state[CONN_IDLE]);
+    const struct list *idle = &p->h1.by_state[CONN_IDLE];
+    struct list_node *n = list_first(idle);
 
-    for (unsigned i = 0; i < MAX_LOOKS && n != NULL; i++, n = list_next(&p->h1.by_state[CONN_IDLE], n))
+    for (size_t i = 0; n != NULL && i < MAX_LOOKS && i + p->ending < idle->count; i++, n = list_next(idle, n))
         if (is_quiet(list_entry(n, struct h1_client, node)))
             return list_entry(n, struct h1_client, node);
     return NULL;
@@ -412,12 +414,27 @@ static void gone(struct h1_client *c)
     balance(p);
 }
 
+/* Those that were idle then are the last of the list, or have ended by themselves. */
+static void end_some(void *arg)
+{
+    struct pool *p = arg;
+    const struct list *idle = &p->h1.by_state[CONN_IDLE];
+
+    for (unsigned i = 0; i < ENDED_AT_ONCE && p->ending > 0 && idle->count > 0; i++) {
+        p->ending--;
+        h1_client_close(list_entry(list_last(idle), struct h1_client, node), p->ending_why, "");
+    }
+    if (idle->count == 0)
+        p->ending = 0;
+    if (p->ending > 0)
+        lifetime_queue(&p->end);
+}
+
 void pool_close_idle(struct pool *p, enum close_reason why)
 {
-    struct list_node *n;
-
-    while ((n = list_first(&p->h1.by_state[CONN_IDLE])) != NULL)
-        h1_client_close(list_entry(n, struct h1_client, node), why, "");
+    p->ending = p->h1.by_state[CONN_IDLE].count;
+    p->ending_why = why;
+    end_some(p);
 }
 
 static void on_silent(void *arg)
@@ -513,6 +530,7 @@ struct pool *pool_new(struct origin *o, enum pool_kind kind)
     lifetime_init(&p->life, o->back->loop, "pool");
     lifetime_work_init(&p->life, &p->silent, LOOP_DEFERRED, on_silent, p);
     lifetime_work_init(&p->life, &p->serve, LOOP_DEFERRED, on_serve, p);
+    lifetime_work_init(&p->life, &p->end, LOOP_DEFERRED, end_some, p);
     p->idle_timer = lifetime_timer(&p->life, on_idle_timer, p);
     p->wait_timer = lifetime_timer(&p->life, on_wait_timer, p);
     p->held_timer = lifetime_timer(&p->life, on_held_timer, p);

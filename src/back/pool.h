@@ -19,7 +19,9 @@ struct pool {
     bool crowd_is_next;
     struct line held; /* after both: no dial is made for them (churn.h) */
     struct loop_timer *idle_timer, *wait_timer, *held_timer;
-    struct lifetime_work silent, serve;
+    struct lifetime_work silent, serve, end;
+    size_t ending; /* so many idle connections, those at the end of the list, are for nobody any more */
+    enum close_reason ending_why;
 
     struct list h2_clients;  /* HTTP/2 connections; those that are being made or were made last come first */
     size_t h2_dials;         /* of them in DIALLING or OPENING */
@@ -38,6 +40,7 @@ void pool_take(struct pool *p, struct back_request *r, bool fresh);
 MEM_CHECK struct dial *pool_dial(struct pool *p, bool http2, dial_fn *fn, void *arg);
 /* Takes an open stream that speaks HTTP/1.1 as one of its idle connections. */
 void pool_adopt(struct pool *p, struct stream *s);
+/* Nobody is given one of them any more; hundreds are closed in several turns. */
 void pool_close_idle(struct pool *p, enum close_reason why);
 /* The server is silent: calls back->give_up() in the next turn. */
 void pool_is_silent(struct pool *p);

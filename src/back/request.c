@@ -328,10 +328,16 @@ void request_fail(struct back_request *r, enum back_failure why, const char *tex
 /* What was given of the body goes out again from its beginning. Out of memory: none of it will. */
 static bool rewind_body(struct back_request *r)
 {
-    bool kept = buf_len(&r->copy) == 0 || buf_append(&r->pending, buf_slice(&r->copy));
+    bool kept = true;
 
+    /* What had not gone out yet (the server was to say 100 first) is in the copy as well. */
+    if (buf_len(&r->copy) > 0) {
+        buf_reset(&r->pending);
+        kept = buf_append(&r->pending, buf_slice(&r->copy));
+    }
     buf_release(&r->copy);
     r->keeps_copy = false;
+    r->length_out = 0;
     r->sent = r->body_open = r->tell_writable = r->stuck = false;
     return kept;
 }
@@ -558,8 +564,12 @@ static void begin_copy(struct back_request *r)
  */
 static bool put(struct back_request *r, struct slice data)
 {
-    bool taken = r->stuck || r->link->write(r->link_self, data);
+    bool taken;
 
+    /* A byte more would be the beginning of another request, of whatever user it says. */
+    must_hold(r->opts.body.kind != HTTP_BODY_LENGTH || data.n <= r->opts.body.length - r->length_out);
+    r->length_out += data.n;
+    taken = r->stuck || r->link->write(r->link_self, data);
     r->stuck = r->stuck || (!taken && r->state == REQUEST_ACTIVE);
     return taken || r->stuck;
 }

@@ -71,9 +71,9 @@ struct back_request {
     struct back_opts opts;
     struct arena *arena;
     struct http_head response, trailers;
-    struct buf pending; /* framed body from before it may go out */
-    struct buf copy;    /* of the framed body that is out, while `keeps_copy` */
-    uint64_t length_left;
+    struct buf pending;               /* framed body from before it may go out */
+    struct buf copy;                  /* of the framed body that is out, while `keeps_copy` */
+    uint64_t length_left, length_out; /* of a body that tells it: to be given yet; gone out on this connection */
     uint64_t give_up_ms, deadline_ms; /* WAITING; for the response's head (0: none) */
     uint64_t missed_ms;               /* loop_missed_ms() when the deadline was set */
     uint64_t started_us;              /* clock_us() when it was given to us */

@@ -265,8 +265,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     origin_unref(sc.origin);
     loop_run_once(sc.loop, 0);
     back_free(sc.back);
-    must_hold(ctx.refs == 1);
     loop_run_once(sc.loop, 0);
     loop_free(sc.loop);
+    must_hold(ctx.refs == 1); /* on a busy machine what ends may take more than a turn */
     return 0;
 }

@@ -5,11 +5,13 @@
 
 #include "fuzz/fuzz.h"
 #include "net/tls_cert_memory.h"
+#include "net/tls_certs.h"
 #include "net/tls_internal.h"
 
 /* Certificates of ours for any name, and the CA bundle that does not verify them. */
 struct stage {
     struct tls_ctx ctx;
+    struct tls_certs cas;
     X509 *template;
 };
 
@@ -37,8 +39,9 @@ static struct stage *stage(void)
     s.template = self_signed();
     ca = self_signed();
     s.ctx.server = true;
-    s.ctx.client_ca = X509_STORE_new();
-    must_hold(s.ctx.client_ca != NULL && X509_STORE_add_cert(s.ctx.client_ca, ca) == 1);
+    s.ctx.client_ca = &s.cas;
+    s.cas.store = X509_STORE_new();
+    must_hold(s.cas.store != NULL && X509_STORE_add_cert(s.cas.store, ca) == 1);
     X509_free(ca);
     return &s;
 }

@@ -246,6 +246,13 @@ bool origin_unreachable(const struct origin *o)
     return !origin_healthy(o);
 }
 
+bool origin_hangs(const struct origin *o)
+{
+    const struct sim_server *s = server_of((struct origin *)(uintptr_t)o);
+
+    return s != NULL && s->fault == SIM_HANG && s->silent_ms > 0;
+}
+
 bool origin_loops(const struct origin *o)
 {
     const struct sim_server *s = server_of((struct origin *)(uintptr_t)o);
@@ -578,26 +585,6 @@ struct back_request *back_start(struct back *b, const struct back_opts *o)
 }
 
 /* Nobody here sends a body. */
-bool back_write(struct back_request *r, struct slice data)
-{
-    (void)r;
-    (void)data;
-    abort();
-}
-
-void back_finish(struct back_request *r, const struct http_head *trailers)
-{
-    (void)r;
-    (void)trailers;
-    abort();
-}
-
-bool back_congested(const struct back_request *r)
-{
-    (void)r;
-    return false;
-}
-
 void back_pause(struct back_request *r)
 {
     r->q.paused = true;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Of back.h what simulated servers have no part in: budgets, loops, numbers that are only shown. */
+#include <stdlib.h>
+
 #include "back/back.h"
 #include "back/loop_token.h"
 
@@ -44,4 +46,24 @@ void origin_note_repeat(struct origin *o, bool stranger)
 void origin_note_refused_repeat(struct origin *o)
 {
     (void)o;
+}
+
+bool back_write(struct back_request *r, struct slice data)
+{
+    (void)r;
+    (void)data;
+    abort();
+}
+
+void back_finish(struct back_request *r, const struct http_head *trailers)
+{
+    (void)r;
+    (void)trailers;
+    abort();
+}
+
+bool back_congested(const struct back_request *r)
+{
+    (void)r;
+    return false;
 }

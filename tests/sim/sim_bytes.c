@@ -6,12 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+static char *start_of(const struct bytes *b)
+{
+    return b->dropped == 0 ? b->p : b->p - b->dropped;
+}
+
 /* Room for so many more. */
 static char *grow(struct bytes *b, size_t n)
 {
-    b->p = realloc(b->p, b->n + n);
-    if (b->p == NULL)
-        abort();
+    if (b->room < b->n + n) {
+        if (b->dropped > 0)
+            b->p = memmove(start_of(b), b->p, b->n);
+        b->dropped = 0;
+        b->room = 2 * (b->n + n);
+        b->p = realloc(b->p, b->room);
+        if (b->p == NULL)
+            abort();
+    }
     b->n += n;
     return b->p + b->n - n;
 }
@@ -37,13 +48,15 @@ void bytes_drop(struct bytes *b, size_t n)
 {
     if (n == 0)
         return;
+    b->p += n;
     b->n -= n;
-    memmove(b->p, b->p + n, b->n);
+    b->room -= n;
+    b->dropped += n;
 }
 
 void bytes_free(struct bytes *b)
 {
-    free(b->p);
+    free(start_of(b));
     *b = (struct bytes){0};
 }
 

@@ -9,7 +9,7 @@
 
 struct bytes {
     char *p;
-    size_t n;
+    size_t n, room, dropped; /* before p, in the same piece of memory */
 };
 
 void bytes_add(struct bytes *b, struct slice s);

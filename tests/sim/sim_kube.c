@@ -12,7 +12,7 @@
 #include "kube/user.h"
 #include "sim/sim_kube_store.h"
 
-enum { CEILING = 256 << 20, RENEW_MS = 10000, GVS = 64 };
+enum { CEILING = 256 << 20, RENEW_MS = 10000, RENEW_AGAIN_MS = 15, GVS = 64 };
 
 struct gv {
     struct slice group, version, resources;
@@ -36,7 +36,7 @@ struct kube_server {
     bool (*extra)(void *arg, struct sim_request *q);
     void *extra_arg;
     int64_t skew_us;
-    unsigned process, minor;
+    unsigned process, wrote, minor; /* the process that wrote its Lease last */
     const char *map, *schemas;
     struct list pages; /* printed since the last change */
     uint64_t schemas_unchanged, version_requests;
@@ -484,11 +484,11 @@ static void gone(void *arg, struct sim_request *q)
 static void keep_address(struct kube_server *k, char advertise[300], char written[300], struct kube_lease *l)
 {
     l->address = NULL;
-    if (kube_store_annotation(k->store, l->name, LEASE_ADVERTISE_ANNOTATION, advertise, 300)) {
-        (void)kube_store_annotation(k->store, l->name, LEASE_WRITTEN_ANNOTATION, written, 300);
-        l->address = advertise;
-        l->written = written;
-    }
+    if (!kube_store_annotation(k->store, l->name, LEASE_ADVERTISE_ANNOTATION, advertise, 300))
+        return;
+    (void)kube_store_annotation(k->store, l->name, LEASE_WRITTEN_ANNOTATION, written, 300);
+    l->address = advertise;
+    l->written = written;
 }
 
 static void renew(void *arg)
@@ -505,9 +505,12 @@ static void renew(void *arg)
     l.renew_us = clock_wall_us() + k->skew_us;
     if (k->unadvertised)
         keep_address(k, advertise, written, &l);
+    /* A process whose Lease was deleted makes it anew and renews it at once. */
+    loop_timer_set(k->renew,
+                   k->paused || k->wrote != k->process || kube_has_lease(k->store, l.name) ? RENEW_MS : RENEW_AGAIN_MS);
     if (!k->paused)
         kube_put_lease(k->store, &l);
-    loop_timer_set(k->renew, RENEW_MS);
+    k->wrote = k->paused ? k->wrote : k->process;
 }
 
 void kube_start_again(struct kube_server *k, int64_t skew_us)

@@ -162,7 +162,7 @@ static void unknown_bearers(void)
 static void not_for_h2(void)
 {
     static struct back_kit k;
-    struct call c[4];
+    struct call c[5];
     struct back_request known = {.response = {.status = 200}};
 
     back_kit_open(&k, true, 0);
@@ -173,12 +173,15 @@ static void not_for_h2(void)
         call_init(&c[i], &k, "GET", "/x");
         c[i].opts.http2 = i == 2 ? BACK_HTTP2_SHARED : BACK_HTTP2_SAME_BEARER;
     }
-    /* 0: without credential; 1: two of them; 2: shared, but without the certificate; 3: a body of unknown length */
+    /* 0: without credential; 1: two of them; 2: shared, but without the certificate; 3: Expect; 4: a body of unknown
+     * length */
     if (!http_head_add_id(&c[1].head, c[1].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer a")) ||
         !http_head_add_id(&c[1].head, c[1].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer b")) ||
-        !http_head_add_id(&c[3].head, c[3].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer a")))
+        !http_head_add_id(&c[3].head, c[3].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer a")) ||
+        !http_head_add_id(&c[4].head, c[4].arena, HTTP_AUTHORIZATION, SLICE_LIT("Bearer a")) ||
+        !http_head_add_id(&c[3].head, c[3].arena, HTTP_EXPECT, SLICE_LIT("200-ok")))
         tap_bail("no memory");
-    c[3].opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
+    c[4].opts.body = (struct http_body){HTTP_BODY_CHUNKED, 0};
     known.back = k.back;
     known.opts = c[3].opts;
     known.opts.lasting = true;

@@ -443,6 +443,43 @@ static void suspected_with_waiting(void)
     back_kit_close(&k);
 }
 
+/* Not all in one turn; but from the first on nobody is given one of them. */
+static void many_suspected(void)
+{
+    enum { N = 100, AT_ONCE = 32 };
+    static struct back_kit k;
+    static struct call calls[N];
+    struct call a, b;
+
+    back_kit_open(&k, false, 0);
+    for (size_t i = 0; i < N; i++)
+        call_start(&calls[i], &k, "GET", "/");
+    ok(run_until(k.loop, k.n_conns == N), "a connection for each");
+    for (size_t i = 0; i < N; i++)
+        if (conn_has(back_kit_conn(&k, i), "\r\n\r\n"))
+            conn_say(&k.conns[i], OK5);
+    for (size_t i = 0; i < N; i++) {
+        (void)call_over(&calls[i]);
+        call_free(&calls[i]);
+    }
+    is_double(back_kit_metric(&k, "mvproxy_back_connections", "idle"), N, "so many are idle");
+    origin_suspect(k.origin);
+    is_double(back_kit_metric(&k, "mvproxy_back_connections", "idle"), N - AT_ONCE, "some are closed at once");
+    call_start(&a, &k, "GET", "/a");
+    ok(conn_has(back_kit_conn(&k, N), "/a"), "a request gets a new one");
+    ok(run_until(k.loop, back_kit_metric(&k, "mvproxy_back_connections", "idle") == 0), "the others follow");
+    is_double(back_kit_metric(&k, "mvproxy_back_connections_closed_total", "origin_hangs"), N, "for the same reason");
+    conn_say(&k.conns[N], OK5);
+    ok(call_is(&a, "head(200) end"), "it is answered");
+    call_start(&b, &k, "GET", "/b");
+    ok(conn_has(&k.conns[N], "/b"), "and its connection serves the next");
+    conn_say(&k.conns[N], OK5);
+    ok(call_is(&b, "head(200) end"), "as well");
+    call_free(&a);
+    call_free(&b);
+    back_kit_close(&k);
+}
+
 /* The owner lets go: idle connections close, what is under way finishes. */
 static void origin_life(void)
 {
@@ -582,6 +619,7 @@ int main(void)
     gives_up();
     moves();
     is_slow();
+    many_suspected();
     origin_life();
     addresses();
     bad_tls();

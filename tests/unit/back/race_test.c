@@ -11,6 +11,7 @@
 #include "back/origin.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "net/stream_internal.h"
 #include "unit/back/kit.h"
 
 #define OK5 "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
@@ -68,6 +69,15 @@ static void send_request(struct call *c, const char *body, bool chunked)
         back_finish(c->r, NULL);
 }
 
+/* Before the turn is over: the end of a stream may come after it. */
+static void reset_now(struct server_conn *c)
+{
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+
+    if (connect(c->s->fd, &nowhere, sizeof(nowhere)) != 0)
+        tap_bail("a connection cannot be reset");
+}
+
 static void race(size_t row, bool tls, bool chunked)
 {
     static struct back_kit k;
@@ -85,6 +95,8 @@ static void race(size_t row, bool tls, bool chunked)
     if (!before && !conn_has(s, rows[row].body == NULL ? "\r\n\r\n" : rows[row].body))
         tap_bail("the request does not come");
     k.auto_reply = OK5;
+    if (cut)
+        reset_now(s);
     conn_close(s, cut ? STREAM_CLOSE_ABORT : STREAM_CLOSE_NOW);
     ok(call_is(&c, rows[row].log), "%s%s%s", rows[row].name, tls ? ", TLS" : "", chunked ? ", chunked" : "");
     if (buf_has(&c.log, "failed"))
@@ -93,6 +105,46 @@ static void race(size_t row, bool tls, bool chunked)
         ok(conn_has(back_kit_conn(&k, 1), rows[row].body), "the body came with it");
     is_u64(k.n_conns, buf_has(&c.log, "failed") ? 1 : 2, "connections");
     is_int(buf_len(&s->got) > 0, !before, "what the first connection saw of it");
+    call_free(&c);
+    back_kit_close(&k);
+}
+
+/* The body waits for the server's 100 when the connection ends: it goes out once at the next one, not twice. */
+static void expected(bool chunked)
+{
+    static struct back_kit k;
+    struct server_conn *s;
+    struct call c;
+    struct slice text;
+    const char *first;
+
+    back_kit_open(&k, true, 0);
+    warm_up(&k);
+    k.auto_reply = NULL;
+    call_init(&c, &k, "PUT", "/expected");
+    if (!http_head_add_id(&c.head, c.arena, HTTP_EXPECT, SLICE_LIT("100-continue")))
+        tap_bail("no memory");
+    c.opts.expect_continue = true;
+    c.opts.body = (struct http_body){chunked ? HTTP_BODY_CHUNKED : HTTP_BODY_LENGTH, chunked ? 0 : 4};
+    call_send(&c);
+    ok(back_write(c.r, SLICE_LIT("once")), "the body is taken");
+    conn_close(back_kit_conn(&k, 0), STREAM_CLOSE_NOW);
+    s = back_kit_conn(&k, 1);
+    ok(conn_has(s, "\r\n\r\n"), "the head comes again");
+    if (chunked) { /* else all of it is there, and nothing has to be waited for */
+        ok(!buf_has(&s->got, "once"), "not the body yet");
+        conn_say(s, "HTTP/1.1 100 Continue\r\n\r\n");
+    }
+    ok(conn_has(s, "once"), "it comes");
+    settle(k.loop);
+    text = buf_slice(&s->got);
+    first = memmem(text.p, text.n, "once", 4);
+    ok(first != NULL && memmem(first + 4, (size_t)(text.p + text.n - first) - 4, "once", 4) == NULL, "%s: once",
+       chunked ? "chunked" : "length");
+    if (chunked)
+        back_finish(c.r, NULL);
+    conn_say(s, OK5);
+    ok(call_is(&c, chunked ? "interim(100) head(200) end" : "head(200) end"), "answered");
     call_free(&c);
     back_kit_close(&k);
 }
@@ -421,6 +473,8 @@ int main(void)
         if (rows[i].body != NULL)
             race(i, true, true);
     }
+    expected(false);
+    expected(true);
     long_body();
     half_given();
     for (unsigned i = 0; i < 4; i++)
