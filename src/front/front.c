@@ -20,6 +20,7 @@
 enum {
     DRAIN_ARRIVING_MS = 1000, /* for a request that is on its way when we drain */
     DRAIN_LOOK_MS = 200,
+    WALK_CONNS = 32,            /* in a turn; each may cost a record and a send */
     SAID_AGAIN_MS = 20000,      /* between two lines about what clients can bring about as often as they like */
     HANDSHAKE_BYTES = 32 << 10, /* that it may need: a hello, a flight with certificates */
     FRESH_ALWAYS = 64,          /* silent connections that a low max_connections does not forbid */
@@ -53,7 +54,9 @@ struct front {
     void (*on_drained)(void *arg);
     void *drained_arg;
     struct lifetime life;
-    struct lifetime_work drained;
+    struct lifetime_work drained, walk;
+    void (*visit)(struct front_conn *fc); /* what the walk is for */
+    uint64_t walked;                      /* up to this connection */
     struct loop_timer *drain_look;
 };
 
@@ -394,24 +397,65 @@ static bool holds_drain(const struct front_conn *fc)
     return fc->ops != NULL && fc->ops->busy(fc->protocol) && !fc->ops->drips(fc->protocol, TIMEOUT_BODY_DRAIN_MS);
 }
 
+static void tell(struct front_conn *fc)
+{
+    if (fc->ops != NULL)
+        fc->ops->drain(fc->protocol);
+}
+
 /*
  * Who has not sent a whole request by now does not hold us up: half a head, a handshake that does not go on, silence.
- * A body that comes may do so, one in drips not. One connection ends at most itself.
+ * A body that comes may do so, one in drips not.
  */
-static void end_those_not_busy(void *arg)
+static void end_if_not_busy(struct front_conn *fc)
+{
+    if (!holds_drain(fc))
+        front_conn_shut(fc, "draining", FRONT_CLOSE_DRAIN);
+}
+
+/* They are in the order of their coming. */
+static struct list_node *first_not_walked(const struct front *f)
+{
+    struct list_node *n = list_first(&f->host.conns);
+
+    while (n != NULL && list_entry(n, struct front_conn, node)->id <= f->walked)
+        n = list_next(&f->host.conns, n);
+    return n;
+}
+
+/* Some in each turn, for there may be thousands. One connection ends at most itself. */
+static void walk(void *arg)
 {
     struct front *f = arg;
-    struct list_node *n, *next;
+    struct list_node *n = first_not_walked(f), *next;
 
-    for (n = list_first(&f->host.conns); n != NULL; n = next) {
+    for (unsigned i = 0; n != NULL && i < WALK_CONNS; n = next, i++) {
         struct front_conn *fc = list_entry(n, struct front_conn, node);
 
         next = list_next(&f->host.conns, n);
-        if (!holds_drain(fc))
-            front_conn_shut(fc, "draining", FRONT_CLOSE_DRAIN);
+        f->walked = fc->id;
+        f->visit(fc);
     }
-    if (f->host.conns.count > 0)
-        loop_timer_set(f->drain_look, DRAIN_LOOK_MS);
+    if (n != NULL)
+        lifetime_queue(&f->walk);
+}
+
+static void begin_walk(struct front *f, void (*visit)(struct front_conn *fc))
+{
+    f->visit = visit;
+    f->walked = 0;
+    lifetime_queue(&f->walk);
+}
+
+static void end_those_not_busy(void *arg)
+{
+    struct front *f = arg;
+
+    if (f->host.conns.count == 0)
+        return;
+    if (!lifetime_queued(&f->walk))
+        begin_walk(f, end_if_not_busy);
+    loop_timer_set(f->drain_look, DRAIN_LOOK_MS);
 }
 
 /* ---- the front as a whole ---- */
@@ -477,6 +521,7 @@ struct front *front_new(struct loop *l, struct metrics *m, const struct front_op
         memory_new(l, &(struct memory_opts){.moved = moved_by, .idle = between_requests, .end = end_greedy});
     lifetime_init(&f->life, l, "front");
     lifetime_work_init(&f->life, &f->drained, LOOP_DEFERRED, call_drained, f);
+    lifetime_work_init(&f->life, &f->walk, LOOP_BULK, walk, f);
     f->drain_look = lifetime_timer(&f->life, end_those_not_busy, f);
     f->untold = lifetime_timer(&f->life, tell_untold, f);
     f->full_look = lifetime_timer(&f->life, make_place, f);
@@ -576,20 +621,11 @@ static void stop_listening(struct front *f)
 
 void front_drain(struct front *f, void (*on_drained)(void *arg), void *arg)
 {
-    struct list_node *n, *next;
-
     f->on_drained = on_drained;
     f->drained_arg = arg;
     f->host.draining = true;
     stop_listening(f);
-    /* One connection ends at most itself. */
-    for (n = list_first(&f->host.conns); n != NULL; n = next) {
-        struct front_conn *fc = list_entry(n, struct front_conn, node);
-
-        next = list_next(&f->host.conns, n);
-        if (fc->ops != NULL)
-            fc->ops->drain(fc->protocol);
-    }
+    begin_walk(f, tell);
     loop_timer_set(f->drain_look, DRAIN_ARRIVING_MS);
     check_drained(&f->host);
 }

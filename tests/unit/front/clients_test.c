@@ -69,6 +69,8 @@ static void test_surplus(void)
     clients_asked(c, &members[3]);
     is_int(surplus(c, 11, 9), -1, "one that has asked makes room by itself");
     is_int(surplus(c, 11, 8), 4, "and is never pushed out");
+    enter(c, 12, "10.0.0.2");
+    is_int(surplus(c, 12, 6), 4, "nor has a newcomer to leave within his share");
     leave_all(c);
     clients_free(c);
 }
@@ -131,7 +133,7 @@ static void test_search_ends(void)
         enter(c, before + 2, "10.0.2.2");
         is_int(surplus(c, before + 2, before + 2), before == 31 ? 31 : 0, "%zu before: %s", before,
                before == 31 ? "seen" : "the oldest goes");
-        is_int(clients_silent_surplus(c, before + 2) == &members[31], before == 31, "likewise at the limit");
+        ok(clients_silent_surplus(c, before + 2) == (before == 31 ? &members[31] : NULL), "likewise at the limit");
         leave_all(c);
         clients_free(c);
     }
@@ -188,9 +190,11 @@ static void test_even(void)
         if (clients_enter(c, &many[i], SLICE_LIT("10.0.0.2"), 0) == CLIENTS_WELCOME)
             clients_asked(c, &many[i]);
     ok(!clients_are_even(c, 50000), "more than are counted");
-    for (size_t i = ROWS(many) - 1; i > 1000; i--)
+    for (size_t i = ROWS(many) - 1; i > 1000; i--) {
         clients_leave(c, &many[i]);
-    ok(clients_are_even(c, 50000), "a thousand of many are few");
+        if (i == 1023 || i == 1022)
+            is_int(clients_are_even(c, 50000), i == 1022, "%zu are %s", i, i == 1022 ? "few of many" : "not counted");
+    }
     ok(!clients_are_even(c, 900), "but not of so many");
     for (size_t i = 0; i <= 1000; i++)
         clients_leave(c, &many[i]);
@@ -283,6 +287,32 @@ static void cancelled(void)
     clients_free(c);
 }
 
+/* An address is forgotten with the last that has to do with it. */
+static void test_gone(void)
+{
+    struct client_member two[2] = {0}, nobody = {0};
+    struct clients *c = clients_new(NULL);
+
+    for (size_t i = 0; i < 2; i++)
+        is_int(clients_enter(c, &two[i], SLICE_LIT("10.0.0.1"), 0), CLIENTS_WELCOME, "one of two");
+    for (size_t i = 0; i < 2; i++)
+        clients_leave(c, &two[i]);
+    ok(!clients_may_cancel(&two[1], 5000, 0), "what they have given up is counted");
+    clients_gone(c, &two[0]);
+    ok(two[0].address == NULL, "nothing points to an address that may go");
+    clients_gone(c, &nobody);
+    clients_gone(c, &two[0]);
+    ok(clients_may_cancel(&two[1], 5999, 2),
+       "which the other one still has: who is nobody's, or gone, changes nothing");
+    ok(!clients_may_cancel(&two[1], 5999, 2), "nor what it has given up");
+    clients_gone(c, &two[1]);
+    two[0] = nobody;
+    is_int(clients_enter(c, &two[0], SLICE_LIT("10.0.0.1"), 1), CLIENTS_WELCOME, "then it is new");
+    clients_leave(c, &two[0]);
+    clients_gone(c, &two[0]);
+    clients_free(c);
+}
+
 int main(void)
 {
     test_limit();
@@ -296,5 +326,6 @@ int main(void)
     test_small_shares();
     test_no_memory();
     cancelled();
+    test_gone();
     return tap_end();
 }

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "front/h1_state.h"
 #include "lib/tap.h"
 #include "net/tls_ctx.h"
 #include "unit/net/fixture.h"
@@ -21,6 +22,18 @@ void __wrap_stream_judge_again(struct stream *s, const struct tls_ctx *c)
 {
     judged++;
     __real_stream_judge_again(s, c);
+}
+
+/* How often net has been told that what comes says nothing of the amount to come. */
+static unsigned begun;
+
+void __real_stream_begin_message(struct stream *s);
+void __wrap_stream_begin_message(struct stream *s);
+
+void __wrap_stream_begin_message(struct stream *s)
+{
+    begun++;
+    __real_stream_begin_message(s);
 }
 
 /* ---- requests and answers ---- */
@@ -105,6 +118,7 @@ static void test_pipeline(struct front_kit *k)
     struct front_client c;
 
     front_kit_start(k);
+    begun = 0;
     client_open(k, &c);
     client_send(&c,
                 "\r\nGET /1 HTTP/1.1\r\nHost: h\r\n\r\nGET /2 HTTP/1.1\r\nHost: h\r\n\r\nGET /sync HTTP/1.1\r\nHost: "
@@ -123,6 +137,48 @@ static void test_pipeline(struct front_kit *k)
            "twoHTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\n"
            "syncHTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\nsync",
            "each once, in order");
+    is_u64(begun, 5, "each begins a message of its own, and the next one will");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(k), "over");
+}
+
+/* The next request is not read before the answer is on its way, and its client has nothing more to send then. */
+static void test_pipeline_behind_large(struct front_kit *k)
+{
+    struct front_client c;
+
+    front_kit_start(k);
+    client_open(k, &c);
+    stream_pause(c.s, STREAM_PAUSE_LIMIT);
+    client_send(&c, "GET /x HTTP/1.1\r\nHost: h\r\n\r\nGET /sync HTTP/1.1\r\nHost: h\r\n\r\n");
+    ok(front_kit_handled(k, 1), "the first of two");
+    exchange_respond(k->x, head_of(k, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    front_kit_fill(k);
+    respond_end(k);
+    front_kit_settle(k);
+    is_int(k->handled, 1, "of whose answer more waits than goes out: the second one waits");
+    stream_resume(c.s, STREAM_PAUSE_LIMIT);
+    ok(front_kit_handled(k, 2) && client_ends_in(&c, "sync"), "and is answered when there is room");
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(k), "over");
+}
+
+/* There may be many thousands of them. */
+static void test_idle_holds_nothing(struct front_kit *k)
+{
+    struct front_client c;
+    struct h1_conn *conn;
+
+    front_kit_start(k);
+    client_open(k, &c);
+    client_send(&c, "POST /p HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-T: 1\r\n\r\n");
+    ok(front_kit_sink_has(k, "end"), "a request with trailers");
+    conn = list_entry(k->x, struct h1_conn, x);
+    ok(conn->arena != NULL && conn->x.request_arena != NULL, "has what it needs");
+    respond_whole(k, 200, "one");
+    ok(client_ends_in(&c, "one"), "is answered");
+    ok(conn->parser == NULL && conn->body.trailer_parser == NULL, "then its connection has no parser");
+    ok(conn->arena == NULL && conn->x.request_arena == NULL, "nor an arena");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(front_kit_empty(k), "over");
 }
@@ -529,6 +585,8 @@ static const struct front_kit_story stories[] = {
     {"keep-alive", test_keep_alive},
     {"pieces", test_pieces},
     {"pipeline", test_pipeline},
+    {"a pipeline behind a large answer", test_pipeline_behind_large},
+    {"who is idle holds nothing", test_idle_holds_nothing},
     {"upload", test_upload},
     {"big upload, paused", test_big_upload_paused},
     {"streaming answer", test_streaming_answer},

@@ -324,6 +324,8 @@ static void test_skipped_between(struct front_h2_kit *k)
     /* As above, POST on stream 1, GET on 7; then the trailers of the first. */
     static const unsigned char one[] = {0, 0, 6, 1, 4, 0, 0, 0, 1, 0x83, 0x87, 0x84, 0x41, 1, 'h'};
     static const unsigned char seven[] = {0, 0, 6, 1, 5, 0, 0, 0, 7, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
+    static const unsigned char nine[] = {0, 0, 6, 1, 5, 0, 0, 0, 9, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
+    static const unsigned char three[] = {0, 0, 6, 1, 5, 0, 0, 0, 3, 0x82, 0x87, 0x84, 0x41, 1, 'h'};
     static const unsigned char trailers[] = {0, 0,   11,  1,   5,   0,   0, 0,   1,   0,
                                              5, 'x', '-', 's', 'u', 'm', 3, 'a', 'b', 'c'};
 
@@ -335,6 +337,11 @@ static void test_skipped_between(struct front_h2_kit *k)
     h2_kit_raw(k, trailers, sizeof(trailers));
     ok(h2_kit_told(k, &k->held[0], "end x-sum=abc"), "trailers of the first are none of those");
     is_int(k->held[0].gone + k->held[1].gone, 0, "and end nothing else");
+    h2_kit_raw(k, nine, sizeof(nine));
+    ok(h2_kit_held(k, 3), "the next one skips nothing");
+    h2_kit_raw(k, three, sizeof(three));
+    ok(h2_kit_ended(k), "the first that was skipped may not be opened now");
+    is_int((int)k->n_held, 3, "nobody is shown the request");
 }
 
 /* ---- flow control ---- */
@@ -427,6 +434,22 @@ static void test_download(struct front_h2_kit *k)
     is_int((int)d.r->sum, (int)h2_kit_sum(KIT_LARGE), "as given");
     ok(d.h->writable > 10, "with pauses: %u", d.h->writable);
     ok(d.most < 2 << 20, "never much under way: %llu", (unsigned long long)d.most);
+}
+
+/* A request's end is told once, however often its answer has to wait. */
+static void test_one_end(struct front_h2_kit *k)
+{
+    struct held *h = &k->held[0];
+    struct download d = {.k = k, .h = h, .total = KIT_LARGE};
+    const char *end;
+
+    h2_kit_connect(k, false, false);
+    d.r = h2_kit_ask(k, "POST", "/up", "h", NULL, 5);
+    ok(h2_kit_held(k, 1) && h2_kit_told(k, h, "end"), "a request with a body");
+    exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    ok(h2_kit_until(k, download_done, &d) && h->writable > 0, "and an answer with pauses");
+    end = strstr(h2_kit_text(&h->told), "end");
+    ok(end != NULL && strstr(end + 3, "end") == NULL, "ends once");
 }
 
 /* Windows that only the test opens: nobody reads the slow one, the others pass it. */
@@ -721,6 +744,7 @@ static const struct h2_kit_story stories[] = {
     {"skipped between", test_skipped_between},
     {"upload", test_upload},
     {"download", test_download},
+    {"one end", test_one_end},
     {"slow stream", test_slow_stream},
     {"dripping body", test_dripping_body},
     {"a later body", test_later_body},

@@ -269,6 +269,28 @@ static void test_resets_behind_a_proxy(struct front_h2_kit *k)
     is_double(front_kit_closed(&k->front, "flood"), 0, "no flood");
 }
 
+/* What is not answered for the proxy's own reasons is nobody's attack. */
+static void test_own_resets(struct front_h2_kit *k)
+{
+    struct req *r;
+
+    clock_fake(clock_us(), clock_wall_us());
+    h2_kit_connect(k, false, false);
+    for (unsigned i = 0; i < LIMIT_H2_RESETS + 5; i++) {
+        r = h2_kit_get(k, "/x");
+        if (!h2_kit_held(k, i + 1))
+            break;
+        exchange_abort(k->held[i].x, "test");
+        k->held[i].x = NULL;
+        h2_kit_closed(k, r);
+    }
+    is_u64(k->n_held, LIMIT_H2_RESETS + 5, "more requests than a client may give up in a second are reset by us");
+    r = h2_kit_get(k, "/sync");
+    ok(h2_kit_closed(k, r) && r->status == 200, "the next one is answered");
+    is_double(front_kit_closed(&k->front, "flood"), 0, "no flood");
+    clock_real();
+}
+
 /* So many heads from the nth on, of 800 KB each in 200 bytes; of: for which client of a proxy; NULL: its own. */
 static void send_dear_heads(struct front_h2_kit *k, unsigned nth, unsigned n, const char *of)
 {
@@ -614,6 +636,7 @@ static const struct h2_kit_story stories[] = {
     {"resets that are allowed", test_resets_allowed},
     {"resets of a peer", test_resets_of_a_peer},
     {"resets behind a proxy", test_resets_behind_a_proxy},
+    {"our own resets", test_own_resets},
     {"dear heads of a peer", test_dear_heads_of_a_peer},
     {"dear heads behind a proxy", test_dear_heads_behind_a_proxy},
     {"provoked resets", test_provoked_resets},

@@ -148,6 +148,25 @@ static void test_h2_trailers_of_head(struct front_h2_kit *k)
     ok(!h2_kit_has(&r->fields, "x-end") && !h2_kit_has(&r->trailers, "x-end"), "without trailers");
 }
 
+static void test_h2_trailer_of_nothing(struct front_h2_kit *k)
+{
+    struct held *h = &k->held[0];
+    struct http_head *trailers;
+    struct exchange *x;
+    struct req *r;
+
+    h2_kit_connect(k, false, false);
+    r = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
+    x = h->x;
+    trailers = h2_kit_head(h, 200, "x-end", "1");
+    exchange_respond(x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 0});
+    h->x = NULL;
+    exchange_finish(x, trailers);
+    ok(h2_kit_closed(k, r) && r->ended && r->status == 200, "an answer without a body");
+    ok(h2_kit_has(&r->fields, "x-end: 1"), "may have a trailer"); /* where the kit puts what has no body before it */
+}
+
 /* ---- fields ---- */
 
 static bool has_field(struct held *h, const char *name, const char *value)
@@ -182,6 +201,25 @@ static void test_h2_fields(struct front_h2_kit *k)
     first = strstr(h2_kit_text(&r->fields), "date: ");
     ok(first != NULL && strncmp(first, "date: then\n", 11) == 0 && strstr(first + 1, "date: ") == NULL,
        "with the date that the proxy gave, and no other");
+}
+
+/* What the head before has left in memory is no part of the next one, which begins with a cookie. */
+static void test_h2_cookies_of_next(struct front_h2_kit *k)
+{
+#define LONG_CRUMB "0123456789012345678901234567890123456789"
+    static const char *const cookies[] = {"cookie: " LONG_CRUMB "\ncookie: " LONG_CRUMB "\ncookie: " LONG_CRUMB "\n",
+                                          "cookie: d\ncookie: e\nhost: h\n"};
+    static const char *const joined[] = {LONG_CRUMB "; " LONG_CRUMB "; " LONG_CRUMB, "d; e"};
+
+    h2_kit_connect(k, false, false);
+    for (unsigned i = 0; i < ROWS(cookies); i++) {
+        struct req *r = h2_kit_ask(k, "GET", "/x", i == 0 ? "h" : NULL, cookies[i], 0);
+
+        ok(h2_kit_held(k, i + 1), "a cookie in crumbs");
+        ok(has_field(&k->held[i], "Cookie", joined[i]), "is what it was");
+        h2_kit_reply(&k->held[i], 200, "ok");
+        ok(h2_kit_closed(k, r), "answered");
+    }
 }
 
 /* Where nothing is said of it a head may have a MiB. */
@@ -357,6 +395,7 @@ static void h2_opened_in_drain(void)
                               "\0\0\0\4\0\0\0\0\0"
                               "\0\0\14\1\5\0\0\0\1\202\207\4\5/sync\1\1h";
     static const char told[] = "\0\0\10\7\0\0\0\0\0\177\377\377\377"; /* GOAWAY that takes nothing back */
+    static const char answer[] = "\0\0\4\0\1\0\0\0\1sync";            /* DATA with END_STREAM */
     bool gone = false;
     struct front_client c;
     struct front_kit w;
@@ -370,6 +409,8 @@ static void h2_opened_in_drain(void)
     ok(client_has(&c, "sync"), "while the front drains is served");
     ok(buf_len(&c.in) > 0 && memmem(buf_slice(&c.in).p, buf_len(&c.in), told, sizeof(told) - 1) != NULL,
        "and told at once that we leave");
+    ok(memmem(buf_slice(&c.in).p, buf_len(&c.in), answer, sizeof(answer) - 1) != NULL,
+       "without trailers its last bytes say that they are the last");
     client_close(&c, STREAM_CLOSE_NOW);
     ok(front_kit_empty(&w), "over");
     front_kit_settle(&w);
@@ -434,6 +475,44 @@ static void drain_with_half_head(bool beside_body)
     is_int(w.gone, beside_body, "the proxy is told");
     clock_real();
     client_close(&c, STREAM_CLOSE_NOW);
+    front_kit_end(&w);
+}
+
+/* Its time goes on whatever else ends, and is over with the stream that it belongs to. */
+static void h2_half_head(bool of_same)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+                                  "\0\0\0\4\0\0\0\0\0";
+    static const char post[] = "\0\0\11\1\4\0\0\0\1\203\207\4\2/x\1\1h";
+    static const char get[] = "\0\0\11\1\5\0\0\0\1\202\207\4\2/x\1\1h";
+    static const char half[] = "\0\0\1\1\1\0\0\0\3\202", of_trailers[] = "\0\0\2\1\1\0\0\0\1\0\1";
+    static const char rest[] = "\0\0\3\11\4\0\0\0\1x\1y\0\0\14\1\5\0\0\0\3\202\207\4\5/sync\1\1h";
+    struct front_client c;
+    struct front_kit w;
+
+    front_kit_init_http2(&w);
+    w.opts.header_timeout_ms = 20;
+    front_kit_start(&w);
+    clock_fake(clock_us(), clock_wall_us());
+    client_open(&w, &c);
+    client_send_bytes(&c, slice_of(preface, sizeof(preface) - 1));
+    client_send_bytes(&c, of_same ? slice_of(post, sizeof(post) - 1) : slice_of(get, sizeof(get) - 1));
+    ok(front_kit_handled(&w, 1), "a request");
+    client_send_bytes(&c, of_same ? slice_of(of_trailers, sizeof(of_trailers) - 1) : slice_of(half, sizeof(half) - 1));
+    front_kit_settle(&w);
+    exchange_abort(w.x, "test");
+    w.x = NULL;
+    front_kit_settle(&w); /* is reset in the middle of its own trailers, or of another head */
+    if (of_same)
+        client_send_bytes(&c, slice_of(rest, sizeof(rest) - 1));
+    front_kit_pass(&w, 15);
+    front_kit_pass(&w, 15);
+    is_double(front_kit_closed(&w, "header_timeout"), !of_same, "for which there is time, or nobody waits");
+    if (of_same)
+        ok(client_has(&c, "sync"), "the next one is answered");
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(&w), "over");
     front_kit_end(&w);
 }
 
@@ -686,7 +765,9 @@ static const struct h2_kit_story h2_stories[] = {
     {"idle after one", test_h2_idle_after_one},
     {"bad trailers", test_h2_bad_trailers},
     {"trailers of HEAD", test_h2_trailers_of_head},
+    {"a trailer of nothing", test_h2_trailer_of_nothing},
     {"fields", test_h2_fields},
+    {"cookies of the next one", test_h2_cookies_of_next},
     {"a refusal that is not taken", test_h2_refusal_not_taken},
 };
 
@@ -696,6 +777,8 @@ int main(void)
     h2_kit_run(h2_stories, ROWS(h2_stories), NULL);
     h2_opened_in_drain();
     h2_silent();
+    h2_half_head(false);
+    h2_half_head(true);
     drain_with_half_head(false);
     drain_with_half_head(true);
     return tap_end();

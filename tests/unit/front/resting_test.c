@@ -2,10 +2,13 @@
 /* Who makes room at max-connections where everybody has a few: who has been idle for longest. */
 #include "unit/front/kit.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "lib/tap.h"
 
 static void pass_ms(unsigned ms)
@@ -98,6 +101,7 @@ static void test_one_makes_room(struct front_kit *k)
     k->opts.max_connections = 7;
     front_update(k->front, &k->opts);
     is_double(front_kit_closed(k, "crowded_out"), 2, "a silent one makes room");
+    loop_run_once(k->loop, 0); /* its descriptor is closed at the end of the turn */
     k->opts.max_connections = 6;
     front_update(k->front, &k->opts);
     is_double(front_kit_closed(k, "crowded_out"), 3, "alone, as does one that drips");
@@ -134,6 +138,7 @@ static void test_resting_ones_stay_beside_many(struct front_kit *k)
     front_update(k->front, &k->opts);
     pass_and_look(k, 20000);
     ok(is_open(idle), "one of another address stays while somebody has much more than a share");
+    ok(front_is_crowded(k->front), "then nobody makes room, and new ones have to wait");
     clock_real();
     close(idle);
     for (int i = 0; i < BUSY; i++)
@@ -141,10 +146,75 @@ static void test_resting_ones_stay_beside_many(struct front_kit *k)
     ok(front_kit_empty(k), "over");
 }
 
+/* ---- what is said of it ---- */
+
+void __real_loop_timer_set(struct loop_timer *t, uint64_t delay_ms);
+void __wrap_loop_timer_set(struct loop_timer *t, uint64_t delay_ms);
+static struct loop_timer *of_line; /* of a line that waits for 20 s, which the test sets */
+
+void __wrap_loop_timer_set(struct loop_timer *t, uint64_t delay_ms)
+{
+    if (delay_ms == 20000)
+        of_line = t;
+    else
+        __real_loop_timer_set(t, delay_ms);
+}
+
+static void set_limits(struct front_kit *k, size_t most, size_t most_of_client)
+{
+    k->opts.max_connections = most;
+    k->opts.max_connections_per_client = most_of_client;
+    front_update(k->front, &k->opts);
+}
+
+/* What happens again soon is said later. */
+static void test_said_again(struct front_kit *k)
+{
+    char *text = NULL;
+    size_t n_text;
+    FILE *log = open_memstream(&text, &n_text);
+    struct front_client busy;
+    int refused;
+
+    front_kit_start(k);
+    clock_fake(clock_us(), clock_wall_us());
+    client_open(k, &busy);
+    client_ask(&busy, "/held");
+    ok(front_kit_handled(k, 1), "one with a request");
+    log_set_stream(log);
+    for (int i = 0; i < 3; i++) {
+        set_limits(k, 1, 0);
+        set_limits(k, 0, 1);
+        refused = client_raw(k);
+        front_kit_settle(k);
+        close(refused);
+    }
+    ok(of_line != NULL, "what is held back is to be told");
+    __real_loop_timer_set(of_line, 0);
+    front_kit_settle(k);
+    for (unsigned ms = 19999; ms <= 20000; ms++) {
+        pass_ms(ms == 19999 ? ms : 1);
+        set_limits(k, 1, 0);
+        set_limits(k, 0, 0);
+    }
+    clock_real();
+    log_set_stream(stderr);
+    (void)fclose(log);
+    is_double(front_kit_closed(k, "client_limit"), 3, "three are refused");
+    ok(strstr(text, "what=\"Connection limit reached\" times=2") != NULL, "of two limits: %s", text);
+    ok(strstr(text, "what=\"Connection limit of one client address reached\" times=2") != NULL, "each is told");
+    ok(strstr(text, "new clients wait\" limit=1 timesSinceLastLine=2") != NULL, "it is said itself after 20 s: %s",
+       text);
+    free(text);
+    client_close(&busy, STREAM_CLOSE_NOW);
+    ok(front_kit_empty(k), "over");
+}
+
 static const struct front_kit_story stories[] = {
     {"resting ones make room", test_resting_ones_make_room},
     {"one makes room", test_one_makes_room},
     {"resting ones stay beside many", test_resting_ones_stay_beside_many},
+    {"said again", test_said_again},
 };
 
 int main(void)

@@ -300,6 +300,45 @@ static void test_taken_to_the_byte(struct front_kit *w)
     ok(front_kit_empty(w), "over");
 }
 
+/* Whose body drips may stay as long as a place is free. */
+static void test_one_slow_is_enough(struct front_kit *w)
+{
+    struct front_client watch[4], drip;
+    struct front_conn *slow;
+
+    w->opts.max_connections = 5;
+    front_kit_start(w);
+    for (unsigned i = 0; i < 4; i++) {
+        client_open(w, &watch[i]);
+        client_ask(&watch[i], "/watch");
+        ok(front_kit_handled(w, i + 1), "one that watches");
+        exchange_respond(w->x, head_of(w, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+        respond_more(w, "event");
+        ok(client_ends_in(&watch[i], "event\r\n"), "and has been told all");
+    }
+    slow = list_entry(w->x, struct h1_conn, x)->fc;
+    only = slow->stream;
+    clock_fake(clock_us(), clock_wall_us());
+    client_open(w, &drip);
+    client_send(&drip, "POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n");
+    ok(front_kit_handled(w, 5), "one whose body does not come");
+    unacknowledged_says = 10;
+    for (int i = 0; i < 20 && !list_linked(&slow->waiting); i++)
+        front_kit_pass(w, 200);
+    ok(list_linked(&slow->waiting), "one is seen not to have taken all of his answer");
+    front_kit_pass(w, 31000);
+    for (int i = 0; i < 20 && front_connections(w->front) == 5; i++)
+        front_kit_pass(w, 200);
+    is_double(slow_readers(w), 1, "who takes nothing of his answer makes room");
+    is_u64(front_connections(w->front), 4, "alone");
+    be_true();
+    clock_real();
+    client_close(&drip, STREAM_CLOSE_NOW);
+    for (int i = 0; i < 4; i++)
+        client_close(&watch[i], STREAM_CLOSE_NOW);
+    ok(front_kit_empty(w), "over");
+}
+
 /* Said once, for as long as it lasts. */
 static void test_full_is_said_once(struct front_kit *w)
 {
@@ -328,6 +367,35 @@ static void test_full_is_said_once(struct front_kit *w)
     client_close(&c, STREAM_CLOSE_NOW);
     client_close(&watch, STREAM_CLOSE_NOW);
     ok(front_kit_empty(w), "over");
+}
+
+static void on_drained(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+/* Nor has it to be known whether its client has the answer before. */
+static void test_half_head_in_drain(struct front_kit *w)
+{
+    struct front_client c;
+    bool gone = false;
+
+    front_kit_start(w);
+    open_client(w, &c);
+    client_ask(&c, "/sync");
+    ok(client_ends_in(&c, "sync"), "answered");
+    clock_fake(clock_us(), clock_wall_us());
+    client_send(&c, "GET /x HT");
+    front_kit_settle(w);
+    unacknowledged_says = 1000;
+    front_drain(w->front, on_drained, &gone);
+    for (int i = 0; i < 50 && !gone; i++)
+        front_kit_pass(w, 200);
+    ok(gone, "half a head holds no drain");
+    is_double(front_kit_closed(w, "drain"), 1, "counted");
+    be_true();
+    clock_real();
+    client_close(&c, STREAM_CLOSE_NOW);
 }
 
 /* ---- HTTP/2 ---- */
@@ -684,7 +752,9 @@ static const struct front_kit_story h1_stories[] = {
     {"idle and reading", test_idle_and_reading},
     {"a large piece is not taken", test_large_piece_not_taken},
     {"taken to the byte", test_taken_to_the_byte},
+    {"one slow reader is enough", test_one_slow_is_enough},
     {"full is said once", test_full_is_said_once},
+    {"half a head in a drain", test_half_head_in_drain},
 };
 
 static const struct h2_kit_story h2_stories[] = {
