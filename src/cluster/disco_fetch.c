@@ -8,6 +8,8 @@
 #include "cluster/legacy_walk.h"
 #include "cluster/work.h"
 #include "kube/disco_parse.h"
+#include "kube/server_id.h"
+#include "kube/user.h"
 #include "net/loop.h"
 
 #define ACCEPT_V2 "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -332,6 +334,26 @@ static void on_status(struct half *h, unsigned status)
     fails(h, why.text);
 }
 
+/* At its address another server answers, whose document says nothing of this one: somebody has written that address. */
+static bool is_anothers(struct half *h, const struct http_head *head)
+{
+    const struct http_field *f = http_head_find_name(head, SLICE_LIT(USER_HOP));
+    char id[SERVER_ID_BYTES];
+    struct err why = {.text = ""};
+    const char *name;
+
+    if (!h->mvproxy || h->fetch->o.another == NULL)
+        return false;
+    memcpy(id, f->value.p, SERVER_ID_CHARS);
+    id[SERVER_ID_CHARS] = '\0';
+    name = h->fetch->o.another(h->fetch->o.arg, id);
+    if (name == NULL)
+        return false;
+    (void)err_set(&why, "the address leads to %s", name);
+    fails(h, why.text);
+    return true;
+}
+
 static void on_root(void *arg, const struct fetch_result *r)
 {
     struct half *h = arg;
@@ -343,6 +365,8 @@ static void on_root(void *arg, const struct fetch_result *r)
     h->connection = r->connection;
     if (!r->ok)
         fails(h, r->failure);
+    else if (is_anothers(h, r->head))
+        return;
     else if (r->head->status != 200)
         on_status(h, r->head->status);
     else if (h->form == FORM_AGGREGATED) {
@@ -385,8 +409,12 @@ struct disco_fetch *disco_fetch_start(const struct disco_fetch_opts *o, disco_fe
 
     if (f == NULL)
         return NULL;
-    f->o = (struct disco_fetch_opts){
-        .api = o->api, .origin = origin_ref(o->origin), .peer = o->peer, .timeout_ms = o->timeout_ms};
+    f->o = (struct disco_fetch_opts){.api = o->api,
+                                     .origin = origin_ref(o->origin),
+                                     .peer = o->peer,
+                                     .timeout_ms = o->timeout_ms,
+                                     .another = o->another,
+                                     .arg = o->arg};
     f->last = o->last == NULL ? NULL : disco_ref(o->last);
     f->fn = fn;
     f->arg = arg;

@@ -21,6 +21,10 @@ struct disco_fetch_opts {
     const struct disco *last;          /* the last document; NULL: none */
     struct slice core_etag, apis_etag; /* of `last`; empty: none */
     uint64_t timeout_ms;
+    /* The name of the known server, not this one, before which an mvproxy with this server ID stands; NULL: it may be
+     * this one's. NULL: nobody asks. */
+    const char *(*another)(void *arg, const char *id);
+    void *arg; /* of `another` */
 };
 
 enum disco_outcome { DISCO_CHANGED, DISCO_UNCHANGED, DISCO_FAILED };

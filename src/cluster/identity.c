@@ -472,7 +472,8 @@ void identity_start(struct identity *i)
 /* Only while ours is being written or looked for has the question to wait: for the next renewal. */
 void identity_recheck(struct identity *i)
 {
-    if (i->o.mode != IDENTITY_AUTO || i->state == STATE_STOPPED || i->state == STATE_LEAVING)
+    if ((i->o.mode != IDENTITY_AUTO && i->o.mode != IDENTITY_OBSERVE) || i->state == STATE_STOPPED ||
+        i->state == STATE_LEAVING)
         return;
     if (i->state == STATE_PUBLISHING || (i->state != STATE_OBSERVING && i->call != NULL))
         i->decide_again = true;

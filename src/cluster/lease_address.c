@@ -44,6 +44,8 @@ struct lease_address {
     unsigned tries, failed; /* in a row */
     bool written;           /* by us */
     bool stood;             /* ours has been there since his last one */
+    bool kept;              /* the server has renewed its Lease and left ours there: it writes none itself */
+    int64_t renew_us;       /* of its Lease when ours was to be written, or was found there; 0: neither */
     struct rival rival;
     bool overruled; /* a differing address of the server's own stands */
     struct arena *arena;
@@ -75,9 +77,12 @@ static void on_written(void *arg, const struct fetch_result *r)
     a->call = NULL;
     a->written = api_answered(r, 200);
     a->stood = a->stood || a->written;
-    if (api_answered(r, 409) && a->tries++ < TRIES)
+    if (api_answered(r, 409) && a->tries++ < TRIES) {
         look(a); /* renewed meanwhile */
-    else if (a->written)
+        return;
+    }
+    a->tries = 0;
+    if (a->written)
         log_info("Wrote the address for peers into the server's own Lease",
                  LT("lease", a->path + sizeof(LEASE_COLLECTION_PATH)), LT("address", a->advertise));
     else if (!api_answered(r, 409)) /* again at the next renewal, in ten seconds */
@@ -89,6 +94,7 @@ static void write_address(struct lease_address *a, const struct lease *l)
 {
     struct buf body;
 
+    a->renew_us = l->renew_us;
     buf_init(&body, BODY_BYTES);
     buf_append_str(&body, "{\"metadata\":{\"annotations\":{\"" LEASE_ADVERTISE_ANNOTATION "\":\"");
     buf_append_json(&body, slice_str(a->advertise));
@@ -117,6 +123,22 @@ static void on_turn(void *arg)
     look(arg);
 }
 
+/* Whether the server keeps it: it may have been written by the mvproxy before this process. */
+static void note_kept(struct lease_address *a, const struct lease *l)
+{
+    if (!a->written && !slice_eq(l->advertise, l->written))
+        return;
+    if (a->renew_us == 0)
+        a->renew_us = l->renew_us;
+    a->kept = a->kept || l->renew_us > a->renew_us;
+}
+
+static void forget_kept(struct lease_address *a)
+{
+    a->written = a->kept = false;
+    a->renew_us = 0;
+}
+
 /* Ours stands: for long enough, so that he would have written again? */
 static void note_peace(struct lease_address *a)
 {
@@ -128,23 +150,41 @@ static void note_peace(struct lease_address *a)
     forget_rival(a);
 }
 
+/* Not the server, which writes none; an mvproxy would have said that it has. */
+static bool is_somebodys(const struct lease_address *a, const struct lease *l)
+{
+    return l->advertise.n > 0 && !slice_eq(l->advertise, l->written) &&
+           (a->kept || (!a->written && a->minor < FIRST_ADVERTISING_MINOR));
+}
+
+static void say_rival(const struct lease_address *a, const struct lease *l)
+{
+    const char *lease = a->path + sizeof(LEASE_COLLECTION_PATH);
+
+    if (is_somebodys(a, l))
+        log_warning("Somebody writes another address into the Lease of this server again and again", LT("lease", lease),
+                    LS("address", l->advertise), LT("configured", a->advertise));
+    else
+        log_warning(
+            "Another mvproxy writes its address into the Lease of this server again and again, so two nodes have "
+            "one host name: give each its own, by hostname-override or the machine's name",
+            LT("lease", lease), LS("hostname", l->hostname_label), LS("address", l->advertise),
+            LT("configured", a->advertise));
+}
+
 /* Whether to leave what he has written, for now. */
 static bool yields_to_rival(struct lease_address *a, const struct lease *l)
 {
     struct rival *r = &a->rival;
 
-    if (!a->stood || l->advertise.n == 0 || !slice_eq(l->advertise, l->written))
+    if (!a->stood || l->advertise.n == 0 || (!slice_eq(l->advertise, l->written) && !is_somebodys(a, l)))
         return false;
     a->stood = false;
     r->seen_ms = loop_now_ms(api_loop(a->api));
     if (++r->writes < RIVAL_WRITES)
         return false;
     if (r->writes == RIVAL_WRITES)
-        log_warning(
-            "Another mvproxy writes its address into the Lease of this server again and again, so two nodes have "
-            "one host name: give each its own, by hostname-override or the machine's name",
-            LT("lease", a->path + sizeof(LEASE_COLLECTION_PATH)), LS("hostname", l->hostname_label),
-            LS("address", l->advertise), LT("configured", a->advertise));
+        say_rival(a, l);
     loop_timer_set(r->timer, backoff_next(&r->backoff));
     return true;
 }
@@ -158,13 +198,13 @@ void lease_address_seen(struct lease_address *a, const struct lease *l)
     if (!a->on || a->call != NULL || own.n == 0 || loop_timer_pending(a->rival.timer))
         return;
     if (slice_eq(l->advertise, own)) {
+        note_kept(a, l);
         note_peace(a);
         return;
     }
     if (yields_to_rival(a, l))
         return;
-    if (l->advertise.n == 0 || slice_eq(l->advertise, l->written) ||
-        (!a->written && a->minor < FIRST_ADVERTISING_MINOR)) {
+    if (l->advertise.n == 0 || slice_eq(l->advertise, l->written) || is_somebodys(a, l)) {
         write_address(a, l);
         return;
     }
@@ -204,10 +244,13 @@ void lease_address_at(struct lease_address *a, const char *path, unsigned minor)
     if (path == NULL || strcmp(a->path, path) != 0)
         fetch_cancel(&a->call);
     if (path != NULL && strcmp(a->path, path) != 0) {
-        a->written = a->overruled = a->stood = false;
+        a->overruled = a->stood = false;
+        forget_kept(a);
         forget_rival(a);
         (void)snprintf(a->path, sizeof(a->path), "%s", path);
     }
+    if (minor != a->minor) /* another version may write one, or write none any more */
+        forget_kept(a);
     a->minor = minor;
     a->tries = a->failed = 0;
     look(a);
@@ -218,7 +261,8 @@ void lease_address_set(struct lease_address *a, const char *advertise)
     if (strcmp(advertise, a->advertise) == 0)
         return;
     (void)snprintf(a->advertise, sizeof(a->advertise), "%s", advertise);
-    a->overruled = a->written = a->stood = false;
+    a->overruled = a->stood = false;
+    forget_kept(a);
     forget_rival(a);
     a->tries = 0;
     look(a);

@@ -114,6 +114,20 @@ static void take(struct leases *l, struct lease *lease, struct slice id)
     peers_lease_says(l->peers, id, which, lease);
 }
 
+/*
+ * From here on holders begin with their Lease's name: by that it is known which of two Leases a server is known by. Who
+ * has put in another one has not changed that. False: no memory.
+ */
+static bool name_holder(struct leases *l, struct lease *lease)
+{
+    struct slice name = lease->name, holder = lease->holder;
+
+    if (lease_holder_by_name(lease))
+        return true;
+    lease->holder = arena_printf(l->arena, "%.*s_%.*s", (int)name.n, name.p, (int)holder.n, holder.p);
+    return lease->holder.n > 0;
+}
+
 /* What is lost for want of memory comes again with the next renewal. */
 static bool on_object(void *arg, struct slice key, struct slice json)
 {
@@ -142,7 +156,7 @@ static bool on_object(void *arg, struct slice key, struct slice json)
         memcpy(l->own_name, lease.name.p, lease.name.n);
         l->own_name[lease.name.n] = '\0';
         l->handler->on_own(l->arg, &lease);
-    } else {
+    } else if (name_holder(l, &lease)) {
         take(l, &lease, slice_str(id));
     }
     return true;

@@ -19,7 +19,7 @@ enum peer_lease { PEER_LEASE, PEER_LEASE_126, PEER_LEASES };
 enum { PEER_ADDRESS_BYTES = 72 }; /* more than a literal IP:port takes */
 enum peer_source { PEER_FROM_STATIC, PEER_FROM_ETCD, PEER_FROM_ANNOTATION, PEER_SOURCES };
 
-/* Only the table (peers.c) writes to it, except for `server`. Lives until handler.removed has returned. */
+/* Only the table (peers.h) writes to it, except for `server`. Lives until handler.removed has returned. */
 struct peer {
     char *id;
     char *hostname; /* "" if unknown */
@@ -48,6 +48,8 @@ struct peer {
     uint64_t other_holder_ms; /* since when that is known to hold it */
     uint64_t other_seen_ms;   /* when that was last seen to be renewed; valid while other_us is not 0 */
     bool lent;                /* the annotation's address was taken from the other Lease, or the one of before */
+    int64_t made_us;          /* the first renewTime of its Lease if that was made while it was known, else 0 */
+    uint64_t held_ms;         /* since when its Lease does not say the address any more that is used, if `lent` */
     struct {
         char *host; /* NULL: no address from this source */
         unsigned port;

@@ -54,12 +54,18 @@ static const char *named(void *arg, const char *id)
     return name != NULL ? name : id;
 }
 
+static const char *known(void *arg, const char *id)
+{
+    return name_of(arg, id);
+}
+
 static size_t servers(void *arg)
 {
     return peer_side_servers(arg);
 }
 
-static const struct server_handler server_handler = {.servers = servers, .polled = on_polled, .named = named};
+static const struct server_handler server_handler = {
+    .servers = servers, .polled = on_polled, .named = named, .known = known};
 
 /* ---- what changes in the table ---- */
 
@@ -116,7 +122,7 @@ static void on_peer_life(struct peer_side *s, struct peer *peer)
         start_server(s, peer);
     else if (peer->life == PEER_LIVE && !has_origin(peer))
         set_origin(s, peer);
-    else if (peer->life == PEER_LIVE && peer->leased)
+    else if (peer->server != NULL && ((peer->life == PEER_LIVE && peer->leased) || peer->left))
         trigger(peer, REFRESH_LEASE);
 }
 
@@ -188,9 +194,8 @@ static bool another_is_there(const struct peer_side *s, const struct peer *peer)
  * An mvproxy says which server it stands before. A bare kube-apiserver says nothing of itself: its certificate is any
  * API server's, so at an address that is somebody else's as well its answer is nobody's.
  */
-static bool peer_answers(void *arg, const struct peer *peer)
+bool peer_side_answers(const struct peer_side *s, const struct peer *peer)
 {
-    const struct peer_side *s = arg;
     struct pulse_view v;
 
     if (peer->origin == NULL || peer->server == NULL)
@@ -204,6 +209,11 @@ static bool peer_answers(void *arg, const struct peer *peer)
     if (v.hop)
         return strcmp(v.hop_id, peer->id) == 0;
     return !another_is_there(s, peer);
+}
+
+static bool peer_answers(void *arg, const struct peer *peer)
+{
+    return peer_side_answers(arg, peer);
 }
 
 static bool peer_document_holds(void *arg, const struct peer *peer)

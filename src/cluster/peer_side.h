@@ -57,6 +57,8 @@ void peer_side_retry(struct peer_side *s); /* the local server is back */
 struct server *peer_side_server(const struct peer_side *s, const char *id); /* NULL: there is none */
 /* peer_named(). */
 struct peer *peer_side_named(struct peer_side *s, const char *name, bool drained, struct err *err);
+/* Whether at its address answers who is this peer, as far as that can be told. */
+bool peer_side_answers(const struct peer_side *s, const struct peer *p);
 /* As `leads_to` of cluster_server (cluster_view.h). */
 const char *peer_side_leads_to(const struct peer_side *s, const struct peer *p);
 /* Number of servers that are probed, the local one included. */

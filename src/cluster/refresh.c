@@ -366,6 +366,8 @@ static void poll_server(struct refresh *r)
         .core_etag = slice_str(r->core_etag),
         .apis_etag = slice_str(r->apis_etag),
         .timeout_ms = TIMEOUT_DISCOVERY_MS,
+        .another = r->o.another,
+        .arg = r->o.arg,
     };
 
     loop_timer_cancel(r->timer);

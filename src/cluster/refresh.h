@@ -68,6 +68,8 @@ struct refresh_opts {
     void (*on_end)(void *arg, bool ok, bool changed);
     /* The document was replaced by a different one; called before on_end. May be NULL. */
     void (*on_news)(void *arg, const struct disco_news *news);
+    /* As disco_fetch_opts.another. */
+    const char *(*another)(void *arg, const char *id);
     void *arg;
 };
 

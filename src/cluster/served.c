@@ -358,7 +358,8 @@ enum disco_answer served_by_peer(const struct served *s, size_t peer, const stru
 {
     const struct served_peer *p = &s->is.peers[peer];
 
-    /* After a change of holder the old document is good enough to advertise, but not to send somebody there. */
+    /* After a change of holder the old document is good enough to advertise, and to ask by (route.c), not to be sure.
+     */
     if (p->disco == NULL || !p->discovery_known)
         return DISCO_NO_RESOURCE;
     return disco_lookup(p->disco, gvr, subresource, verb);

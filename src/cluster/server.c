@@ -128,6 +128,13 @@ static void on_schemas(void *arg)
     publish_request(s->env->publish);
 }
 
+static const char *is_anothers(void *arg, const char *id)
+{
+    const struct server *s = arg;
+
+    return s->peer == NULL || strcmp(id, s->peer->id) == 0 ? NULL : s->handler->known(s->arg, id);
+}
+
 struct server *server_new(const struct cluster_env *env, struct peer *peer, const struct server_handler *h, void *arg)
 {
     struct server *s = mem_zalloc(sizeof(*s));
@@ -147,6 +154,7 @@ struct server *server_new(const struct cluster_env *env, struct peer *peer, cons
         .changes = env->o.changes,
         .on_end = on_polled,
         .on_news = on_news,
+        .another = is_anothers,
         .arg = s,
     });
     s->schemas = schemas_new(env->api, peer != NULL, on_schemas, s);

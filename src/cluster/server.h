@@ -20,6 +20,8 @@ struct server_handler {
     void (*polled)(void *arg, struct server *s, bool ok, bool changed);
     /* The name of the server with this ID; the ID itself if that is not known. Not called for the local server. */
     const char *(*named)(void *arg, const char *id);
+    /* The same, NULL if that is not known. */
+    const char *(*known)(void *arg, const char *id);
     /* It no longer answers probes. May be NULL. */
     void (*silent)(void *arg, struct server *s);
 };

@@ -151,6 +151,18 @@ static bool may_be_renewed(struct survey *s, const struct peer *p)
     return p->expired && in_time(s, loop_now_ms(s->env->loop) - p->known_ms, RENEWAL_MS);
 }
 
+/*
+ * What only it serves is Stale then, which clients take for nothing. One whose Lease somebody deleted goes on, and
+ * makes that again with its next renewal. One that stops does not answer any more in a moment.
+ */
+static bool is_stale(struct survey *s, const struct peer *p)
+{
+    if (p->origin == NULL || refresh_failing(p->server->discovery))
+        return true;
+    return p->life != PEER_LIVE && !(p->left && peer_side_answers(s->side, p) &&
+                                     in_time(s, loop_now_ms(s->env->loop) - p->seen_ms, RENEWAL_MS));
+}
+
 static bool collect_peers(struct survey *s, struct served_input *in)
 {
     size_t n = peers_count(s->side->peers), i = 0, used = 0;
@@ -183,7 +195,7 @@ static bool collect_peers(struct survey *s, struct served_input *in)
             peers[used].last_schemas = schemas_last_index(p->server->schemas);
             peers[used].schemas_pending = are_schemas_pending(s, p);
             peers[used].release = schemas_release(p->server->schemas);
-            peers[used].stale = p->life != PEER_LIVE || p->origin == NULL || refresh_failing(p->server->discovery);
+            peers[used].stale = is_stale(s, p);
             peers[used].silent = is_silent(p->server);
         }
         in->incomplete |= incomplete_without(s, p);

@@ -540,7 +540,7 @@ static void answers_elsewhere(void)
     log_set_verbosity(2);
     log_set_stream(log);
     cluster_kit_start(&w);
-    ok(cluster_kit_ready(&w, 2000), "ready");
+    ok(cluster_kit_ready(&w, 8000), "ready");
     sim_run_ms(w.loop, 2000);
     (void)fflush(log);
     ok(strstr(text,

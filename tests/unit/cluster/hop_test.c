@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether an mvproxy stands before a peer: learned from its answers to our marked requests, believed no longer than it
  * is certain. It rules when discovery is read whole (refresh.c), and nothing else: identity is the connection's. */
+#include <stdio.h>
+
+#include "base/clock.h"
 #include "lib/tap.h"
 #include "sim/cluster_kit.h"
 
@@ -82,10 +85,38 @@ static void local_server_is_none(void)
     cluster_kit_end(&w);
 }
 
+/* Somebody has written another server's address into its Lease. */
+static void of_another(void)
+{
+    struct cluster_kit w;
+    struct kube_server *b = start(&w, NULL), *c;
+    char holder[100];
+    struct kube_lease l = {
+        .name = kube_id(b), .hostname = "cp-b", .holder = holder, .address = "10.0.0.3:6443", .duration_s = 3600};
+
+    c = cluster_kit_peer(&w, "cp-c", "10.0.0.3:6443", KIT_BASE);
+    kube_set_hop(b, kube_id(b));
+    kube_set_hop(c, kube_id(c));
+    sim_run_ms(w.loop, 20000);
+    (void)snprintf(holder, sizeof(holder), "%s_process-1", kube_id(b));
+    kube_pause_renewal(b, true);
+    l.renew_us = clock_wall_us();
+    kube_put_lease(w.store, &l);
+    sim_run_ms(w.loop, A_LOOK_MS);
+    ok(cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"), "the document of who answers there is not its own");
+    is_str(cluster_kit_freshness(&w, "batch"), "Stale", "what only it has cannot be reached");
+    kube_set_hop(c, HOP);
+    sim_run_ms(w.loop, 12000);
+    ok(!cluster_kit_peer_serves(&w, b, "batch", "v1", "jobs"),
+       "who stands before a server that nobody knows may be its");
+    cluster_kit_end(&w);
+}
+
 int main(void)
 {
     comes_and_goes();
     not_beyond_its_process();
     local_server_is_none();
+    of_another();
     return tap_end();
 }

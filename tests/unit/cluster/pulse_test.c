@@ -273,7 +273,7 @@ static void leads_elsewhere(void)
     kube_set_hop(b, kube_id(b));
     kube_set_hop(d, kube_id(b)); /* an address of cp-d that is really cp-b's */
     cluster_kit_start(&w);
-    ok(cluster_kit_ready(&w, 2000), "ready");
+    ok(cluster_kit_ready(&w, 8000), "ready, without its document");
     sim_run_ms(w.loop, SOON_MS);
     is_str(look(&w, 2).host, "cp-d", "the other one");
     is_str(look(&w, 2).leads_to, "cp-b", "who is there instead");

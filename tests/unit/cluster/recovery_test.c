@@ -361,6 +361,9 @@ static void withdrawn_address(void)
     l.renew_us = clock_wall_us();
     (void)snprintf(holder, sizeof(holder), "%s_process-1", l.name);
     kube_put_lease(w.store, &l);
+    sim_run_ms(w.loop, 9000);
+    l.renew_us = clock_wall_us();
+    kube_put_lease(w.store, &l);
     sim_run_ms(w.loop, 1000);
     ok(cluster_kit_peer_of(&w, b)->life == SERVED_LIVE && cluster_kit_peer_of(&w, b)->origin == NULL,
        "live, and not to be reached");
