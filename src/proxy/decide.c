@@ -7,6 +7,12 @@ static bool peer_healthy(const struct served_peer *p, void *arg)
     return origin_healthy(p->origin);
 }
 
+bool decide_reachable(const struct served_peer *p, void *arg)
+{
+    (void)arg;
+    return !origin_hangs(p->origin) && !origin_unreachable(p->origin);
+}
+
 static void ask_router(struct job *j, bool local_failed)
 {
     enum http_method method = exchange_request(j->x)->method_id;
@@ -24,6 +30,7 @@ static void ask_router(struct job *j, bool local_failed)
         .local_state = cluster_local_state(j->proxy->cluster),
         .served = j->served,
         .healthy = peer_healthy,
+        .reachable = decide_reachable,
         .dice = job_throw_dice(j),
     };
 

@@ -8,6 +8,8 @@
 
 #include "proxy/job.h"
 
+/* For route_query: whether a peer takes connections and answers, as far as is known. */
+bool decide_reachable(const struct served_peer *p, void *arg);
 /* Fills j->route. */
 void decide_route(struct job *j);
 /* The same for what a peer has sent on, and is answered at once that another one may be asked: nothing is done with it,

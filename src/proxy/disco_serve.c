@@ -133,6 +133,9 @@ static void answer(struct job *j, bool waited)
         j->waiter = cluster_want_protobuf(j->proxy->cluster, on_protobuf_there, j);
         if (j->waiter != NULL)
             return;
+        /* There is nothing to wait for: the documents have come since this request began, or cannot be made. */
+        job_waited(j);
+        doc = document_as(j, n.document, n.format);
     }
     if (doc == NULL) { /* it is too big to be put so, or there was no memory */
         n = negotiate(j, WITHOUT_PROTOBUF);

@@ -8,7 +8,9 @@
 #include "http/h1_parse.h"
 #include "http/head.h"
 #include "kube/status.h"
+#include "proxy/decide.h"
 #include "proxy/heal.h"
+#include "proxy/heal_denial.h"
 #include "proxy/job.h"
 #include "proxy/judge.h"
 #include "proxy/redact.h"
@@ -298,6 +300,9 @@ static const char *why_there(const struct proxy *p, const struct explain_query *
     if (r->action == ROUTE_LOCAL && r->row == ROUTE_ROW_NEWEST)
         return "Its schema differs between servers, and skewed-resources: newest would send it to a newer one, which "
                "does not answer: the local server has it as well.";
+    if (r->action == ROUTE_LOCAL && r->row == ROUTE_ROW_SERVED_LOCALLY && r->older && p->config->newest)
+        return "Its schema differs between servers, and skewed-resources: newest would send it to a newer one. None of "
+               "these answers (they hang, have lapsed or are drained): the local server does, with a Warning.";
     if (r->action == ROUTE_PEER && r->row == ROUTE_ROW_PEER && !answered)
         return "The local server does not serve it, and a peer does, whose mvproxy can be reached, and says 503 for "
                "it.";
@@ -317,6 +322,7 @@ static void put_answer(struct proxy *p, const struct explain_query *q, const str
         .local_state = local_state(p, q, s, method == HTTP_GET || method == HTTP_HEAD),
         .served = s,
         .healthy = is_healthy,
+        .reachable = decide_reachable,
         .dice = 1,
     };
     struct json_write w;

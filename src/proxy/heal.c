@@ -14,12 +14,13 @@
 #include "proxy/decide.h"
 #include "proxy/deliver.h"
 #include "proxy/forward.h"
+#include "proxy/heal_denial.h"
+#include "proxy/heal_schemas.h"
 #include "proxy/judge.h"
 #include "proxy/relay.h"
 #include "proxy/rewrite.h"
 
 enum {
-    LOOK_SCHEMAS = 1000,        /* in one go: 1 ms, 4 of the longest ones */
     HOLD_UNANNOUNCED = 2 << 20, /* of an answer that does not say how long it is: less than may wait for a client */
 };
 
@@ -30,8 +31,7 @@ static const struct slice media_types[] = {
 };
 
 struct heal {
-    struct surface about;
-    const struct disco_doc *merged;
+    struct heal_subject of;
     bool completes;             /* there may be something to add */
     enum negotiate_format form; /* in which it is wanted; the server is asked for JSON */
     /* The answer that is held back, until all of it is there, in j->kept. NULL: it is relayed. */
@@ -73,11 +73,6 @@ static bool is_away(const struct job *j)
     return cluster_fails_over(j->proxy->cluster) && cluster_local_state(j->proxy->cluster) != READINESS_READY;
 }
 
-static enum served_half half_with(const struct heal *h)
-{
-    return h->about.kind == SURFACE_RESOURCES && h->about.group.n == 0 ? SERVED_CORE : SERVED_APIS;
-}
-
 /*
  * The versions, too, are made of the stored APIServices where one of the group is left: one that lacks some of them,
  * and starts, deletes those. Where all servers have the group alike nobody has done so. `local`: NULL: it is away.
@@ -103,104 +98,24 @@ static bool group_differs(const struct served *s, const struct disco_doc *local,
 
 static bool differs(const struct job *j, struct heal *h, bool away)
 {
-    const struct disco_doc *local = disco_half(served_local_disco(j->served), half_with(h) == SERVED_CORE);
+    const struct disco_doc *local = disco_half(served_local_disco(j->served), heal_half(&h->of) == SERVED_CORE);
     const struct disco_version *v, *own_version;
 
-    h->merged = served_merged_doc(j->served, half_with(h));
+    h->of.merged = served_merged_doc(j->served, heal_half(&h->of));
     if (away)
         local = NULL;
-    if (h->merged == NULL || (local == NULL && !away))
+    if (h->of.merged == NULL || (local == NULL && !away))
         return false;
     /* Made of the stored APIServices: a server that starts deletes those of what it lacks, whoever else has it. */
-    if (h->about.kind == SURFACE_GROUPS)
-        return h->merged != local || served_n_peers(j->served) > 0;
-    if (h->about.kind == SURFACE_GROUP)
-        return group_differs(j->served, local, disco_doc_group(h->merged, h->about.group));
-    if (h->merged == local)
+    if (h->of.path.kind == SURFACE_GROUPS)
+        return h->of.merged != local || served_n_peers(j->served) > 0;
+    if (h->of.path.kind == SURFACE_GROUP)
+        return group_differs(j->served, local, disco_doc_group(h->of.merged, h->of.path.group));
+    if (h->of.merged == local)
         return false;
-    v = disco_doc_version(h->merged, h->about.group, h->about.version);
-    own_version = local == NULL ? NULL : disco_doc_version(local, h->about.group, h->about.version);
+    v = disco_doc_version(h->of.merged, h->of.path.group, h->of.path.version);
+    own_version = local == NULL ? NULL : disco_doc_version(local, h->of.path.group, h->of.path.version);
     return v != NULL && (own_version == NULL || !disco_version_same(own_version, v));
-}
-
-static bool is_excluded(void *arg, struct slice group, struct slice version)
-{
-    return served_excluded(arg, group, version);
-}
-
-static size_t n_resources(const struct disco *d, enum served_half half, struct slice group, struct slice version)
-{
-    const struct disco_doc *doc = disco_half(d, half == SERVED_CORE);
-    const struct disco_version *v = doc == NULL ? NULL : disco_doc_version(doc, group, version);
-
-    return v == NULL ? 0 : v->n_resources;
-}
-
-/* The merged version has each resource that somebody has: who has as many has all of them. */
-static bool is_outdone(void *arg, const struct schema_index *other, struct slice group, struct slice version)
-{
-    const struct served *s = arg;
-    enum served_half half = group.n == 0 ? SERVED_CORE : SERVED_APIS;
-    const struct disco_doc *merged = served_merged_doc(s, half);
-    const struct disco_version *all = merged == NULL ? NULL : disco_doc_version(merged, group, version);
-
-    if (all == NULL || n_resources(served_local_disco(s), half, group, version) >= all->n_resources)
-        return false;
-    for (size_t i = 0; i < served_n_peers(s); i++) {
-        const struct served_peer *p = served_peer_at(s, i);
-
-        if (p->life == SERVED_LIVE && schema_index_digest(p->last_schemas) == schema_index_digest(other) &&
-            n_resources(p->disco, half, group, version) == all->n_resources)
-            return true;
-    }
-    return false;
-}
-
-/* Most servers say the very same: one of them is enough. */
-static void add_schemas(struct schema_merge *m, const struct schema_index **others, const struct schema_index *x)
-{
-    uint64_t digest = schema_index_digest(x);
-    size_t i = 0;
-
-    if (x == NULL || (m->base != NULL && schema_index_digest(m->base) == digest))
-        return;
-    while (i < m->n_others && schema_index_digest(others[i]) != digest)
-        i++;
-    if (i == m->n_others)
-        others[m->n_others++] = x;
-}
-
-/* The indexes of everybody, those who say the same once. The array lives in the exchange's arena. */
-static bool gather_schemas(const struct job *j, struct schema_merge *m)
-{
-    size_t n = served_n_peers(j->served);
-    const struct schema_index **others = arena_alloc(exchange_arena(j->x), (n + 2) * sizeof(*others));
-
-    *m = (struct schema_merge){.others = others, .excluded = is_excluded, .outdone = is_outdone, .arg = j->served};
-    if (others == NULL)
-        return false;
-    add_schemas(m, others, served_local_schemas(j->served));
-    /* Whose hash is named is asked for the document: rather one that is there. */
-    for (size_t i = 0; i < n; i++)
-        if (served_peer_at(j->served, i)->life == SERVED_LIVE)
-            add_schemas(m, others, served_peer_at(j->served, i)->last_schemas);
-    for (size_t i = 0; i < n; i++)
-        if (served_peer_at(j->served, i)->life != SERVED_LIVE)
-            add_schemas(m, others, served_peer_at(j->served, i)->last_schemas);
-    m->unhashed = served_undiscovered_schemas(j->served);
-    add_schemas(m, others, m->unhashed);
-    return true;
-}
-
-/* Of many it is not known before they are merged, in steps. */
-static bool lacks_schemas(const struct job *j)
-{
-    struct schema_merge m;
-
-    if (!gather_schemas(j, &m))
-        return false;
-    m.base = served_local_schemas(j->served);
-    return schema_merge_adds(&m, LOOK_SCHEMAS);
 }
 
 /* For a client that takes none of the three nothing is completed. */
@@ -212,10 +127,10 @@ static bool takes_a_form(const struct job *j, struct heal *h)
 
 static bool may_complete(const struct job *j, struct heal *h, bool away)
 {
-    if (h->about.kind == SURFACE_NONE || h->about.kind == SURFACE_CORE || exchange_wants_upgrade(j->x))
+    if (h->of.path.kind == SURFACE_NONE || h->of.path.kind == SURFACE_CORE || exchange_wants_upgrade(j->x))
         return false;
-    if (h->about.kind == SURFACE_SCHEMAS)
-        return away || lacks_schemas(j);
+    if (h->of.path.kind == SURFACE_SCHEMAS)
+        return away || heal_schemas_lacking(j);
     return differs(j, h, away) && takes_a_form(j, h);
 }
 
@@ -226,13 +141,13 @@ static enum legacy_heal complete(const struct job *j, struct buf *out)
     const struct heal *h = j->heal;
     struct slice said = h->head->status == 200 ? buf_slice(&j->kept) : slice_of("", 0);
 
-    switch (h->about.kind) {
+    switch (h->of.path.kind) {
     case SURFACE_GROUPS:
-        return legacy_heal_groups(said, h->merged, out);
+        return legacy_heal_groups(said, h->of.merged, out);
     case SURFACE_GROUP:
-        return legacy_heal_group(said, disco_doc_group(h->merged, h->about.group), out);
+        return legacy_heal_group(said, disco_doc_group(h->of.merged, h->of.path.group), out);
     case SURFACE_RESOURCES:
-        return legacy_heal_resources(said, disco_doc_version(h->merged, h->about.group, h->about.version), out);
+        return legacy_heal_resources(said, disco_doc_version(h->of.merged, h->of.path.group, h->of.path.version), out);
     case SURFACE_SCHEMAS: /* complete_schemas() */
     case SURFACE_CORE:
     case SURFACE_NONE:
@@ -282,7 +197,7 @@ static bool is_false_404(const struct heal *h, const struct http_head *head)
 
 static size_t most_held(const struct heal *h)
 {
-    return h->about.kind == SURFACE_SCHEMAS ? LIMIT_SCHEMA_INDEX_BYTES : LIMIT_HEALED_BYTES;
+    return h->of.path.kind == SURFACE_SCHEMAS ? LIMIT_SCHEMA_INDEX_BYTES : LIMIT_HEALED_BYTES;
 }
 
 /* What turns out to be longer than may be held is let go at once. */
@@ -426,72 +341,12 @@ static void relay_whole(struct job *j)
         job_refuse(j, 503, STATUS_NO_MEMORY);
 }
 
-static bool is_about_one(const struct heal *h)
-{
-    return h->about.kind == SURFACE_GROUP || h->about.kind == SURFACE_RESOURCES;
-}
-
-static bool is_in(const struct disco_doc *doc, const struct heal *h)
-{
-    if (doc == NULL)
-        return false;
-    return h->about.kind == SURFACE_GROUP ? disco_doc_group(doc, h->about.group) != NULL
-                                          : disco_doc_version(doc, h->about.group, h->about.version) != NULL;
-}
-
-static bool is_in_local(const struct served *s, const struct heal *h)
-{
-    return is_in(disco_half(served_local_disco(s), half_with(h) == SERVED_CORE), h);
-}
-
-/* The local server has come back serving less, and its discovery has not been read since. */
-static bool local_has_drifted(const struct job *j)
-{
-    const struct heal *h = j->heal;
-
-    return j->judge == NULL && !j->looked_again && is_in_local(j->served, h) &&
-           !served_excluded(j->served, h->about.group, h->about.version);
-}
-
-/* It has, but its discovery could not be read: if others may have it, what it had itself counts as while it is away. */
-static bool is_unsettled(const struct job *j)
-{
-    const struct heal *h = j->heal;
-    bool others = served_unknown_peer(j->served) || served_undiscovered(j->served, h->about.group, h->about.version);
-
-    if (!j->unread || !is_about_one(h) || served_excluded(j->served, h->about.group, h->about.version))
-        return false;
-    for (size_t i = 0; i < served_n_peers(j->served) && !others; i++)
-        others = is_in(disco_half(served_peer_at(j->served, i)->disco, half_with(h) == SERVED_CORE), h);
-    return others && is_in_local(j->served, h);
-}
-
-/*
- * What a 404 becomes, a 503 with this message; NULL: it stays. Row 11 of the routing table: what nobody is known to
- * have may still be somebody's. `by_peer`: in place of the local server a peer says so.
- */
-static const char *why_withheld(const struct served *s, const struct heal *h, bool by_peer)
-{
-    /* Nor is it known who there is: as for what is in the group (row 4). */
-    if (served_peers_enabled(s) && !served_synced(s) && !served_forbidden(s))
-        return STATUS_SYNCING;
-    if (served_excluded(s, h->about.group, h->about.version))
-        return NULL;
-    /* It is somebody's: of a peer that has lapsed, or of the local server, in whose place a peer is asked? */
-    if (is_in(h->merged, h))
-        return (by_peer || !is_in_local(s, h)) && !served_live_peer_names(s, h->about.group, h->about.version)
-                   ? STATUS_SERVERS_AWAY
-                   : NULL;
-    return served_unknown_peer(s) || served_undiscovered(s, h->about.group, h->about.version) ? STATUS_PEER_UNKNOWN
-                                                                                              : NULL;
-}
-
 static bool is_wanted(const struct job *j, const struct http_head *head)
 {
     const struct heal *h = j->heal;
 
     return h->completes && http_head_find(head, HTTP_CONTENT_ENCODING) == NULL &&
-           (head->status == 200 || (head->status == 404 && is_about_one(h)));
+           (head->status == 200 || (head->status == 404 && heal_is_about_one(&h->of)));
 }
 
 static bool is_json(const struct http_head *head)
@@ -504,55 +359,6 @@ static bool is_rewritten(const struct heal *h, const struct http_head *head, str
 {
     return h->completes && h->form == NEGOTIATE_PROTOBUF && is_json(head) && body.kind != HTTP_BODY_NONE &&
            http_head_find(head, HTTP_CONTENT_ENCODING) == NULL;
-}
-
-/* Others have what the answering server lacks. */
-static bool is_elsewhere(const struct job *j)
-{
-    const struct heal *h = j->heal;
-
-    return is_in(h->merged, h) && (j->judge != NULL || !is_in_local(j->served, h)) &&
-           !served_excluded(j->served, h->about.group, h->about.version);
-}
-
-/* Nobody had it when the request came, which may be long ago; by now somebody has it, or may. */
-static bool is_outdated(const struct job *j)
-{
-    const struct served *now = cluster_served(j->proxy->cluster);
-    struct heal h = *j->heal;
-
-    if (j->judge != NULL || j->decided_anew || now == j->served || is_in(h.merged, &h))
-        return false;
-    h.merged = served_merged_doc(now, half_with(&h));
-    return is_in(h.merged, &h) || why_withheld(now, &h, false) != NULL;
-}
-
-/* False: the 404 is true, or will be completed. */
-static bool denied(struct job *j, const struct http_head *head)
-{
-    bool unsettled = j->judge == NULL && is_unsettled(j);
-    const char *why;
-
-    if (local_has_drifted(j)) {
-        decide_again(j, &(struct gvr){j->heal->about.group, j->heal->about.version, SLICE_NONE});
-        return true;
-    }
-    if (is_outdated(j)) {
-        decide_anew(j);
-        return true;
-    }
-    why = why_withheld(j->served, j->heal, j->judge != NULL || unsettled);
-    if (why == NULL && unsettled && !is_wanted(j, head))
-        why = STATUS_SYNCING;
-    if (why != NULL) {
-        job_refuse(j, 503, why);
-        return true;
-    }
-    if (is_elsewhere(j) && !is_wanted(j, head)) { /* it will be no different if the client comes again */
-        job_refuse(j, 406, STATUS_OTHER_FORM);
-        return true;
-    }
-    return false;
 }
 
 /*
@@ -586,7 +392,7 @@ static bool on_head(struct job *j, const struct http_head *head, struct http_bod
     }
     j->peer = j->judge;
     j->summary.peer = j->peer != NULL ? j->peer->host : NULL;
-    if (head->status == 404 && is_about_one(h) && denied(j, head))
+    if (head->status == 404 && heal_is_about_one(&h->of) && heal_denied(j, &h->of, is_wanted(j, head)))
         return false;
     h->wanted = is_wanted(j, head);
     if ((h->wanted || is_rewritten(h, head, body)) && (is_false_404(h, head) || fits(h, body)) && hold(j, head, body))
@@ -653,10 +459,10 @@ static bool is_relayed_with(const struct job *j, const struct http_head *trailer
 
 static void start_completing(struct job *j)
 {
-    bool schemas = j->heal->about.kind == SURFACE_SCHEMAS;
+    bool schemas = j->heal->of.path.kind == SURFACE_SCHEMAS;
     struct schema_merge m;
 
-    if (schemas && gather_schemas(j, &m))
+    if (schemas && heal_schemas_gather(j, &m))
         j->schemas =
             schema_completion_new(buf_slice(&j->kept), &m, 2 * most_held(j->heal), arena_quota(exchange_arena(j->x)));
     if (!schemas || j->schemas != NULL) {
@@ -694,7 +500,7 @@ static struct judge_question ask_for(struct job *j, bool away)
     h->completes = may_complete(j, h, away);
     return (struct judge_question){
         .handler = &handler,
-        .accept = h->completes && h->about.kind != SURFACE_SCHEMAS ? SLICE_LIT("application/json") : SLICE_NONE,
+        .accept = h->completes && h->of.path.kind != SURFACE_SCHEMAS ? SLICE_LIT("application/json") : SLICE_NONE,
         .whole = h->completes,
         .get = h->completes,
     };
@@ -725,31 +531,19 @@ void heal(struct job *j)
         job_refuse(j, 503, STATUS_NO_MEMORY);
         return;
     }
-    h->about = surface_of(j->info.path);
+    h->of.path = surface_of(j->info.path);
     if (exchange_wants_upgrade(j->x) || exchange_request_body(j->x).kind != HTTP_BODY_NONE ||
-        (is_legacy_discovery(h->about.kind) && !j->config->legacy_discovery)) {
+        (is_legacy_discovery(h->of.path.kind) && !j->config->legacy_discovery)) {
         forward_local(j);
         return;
     }
     j->heal = h;
-    if (waits_for_peers(h->about.kind) && !judge_peers_were_asked(j))
+    if (waits_for_peers(h->of.path.kind) && !judge_peers_were_asked(j))
         return;
-    if (h->about.kind == SURFACE_SCHEMAS && served_schemas_pending(j->served)) {
+    if (h->of.path.kind == SURFACE_SCHEMAS && served_schemas_pending(j->served)) {
         job_refuse(j, 503, STATUS_SYNCING);
         return;
     }
-    q = ask_for(j, is_away(j) || is_unsettled(j));
+    q = ask_for(j, is_away(j) || heal_is_unsettled(j, &h->of));
     judge_ask(j, &q);
-}
-
-const char *heal_outlook(const struct served *s, struct slice path, bool away)
-{
-    struct heal h = {.about = surface_of(path)};
-
-    if (h.about.kind == SURFACE_SCHEMAS && served_schemas_pending(s))
-        return STATUS_SYNCING;
-    if (!is_about_one(&h) || (!away && is_in_local(s, &h)))
-        return NULL;
-    h.merged = served_merged_doc(s, half_with(&h));
-    return why_withheld(s, &h, away);
 }

@@ -18,8 +18,5 @@ void heal(struct job *j);
 bool heal_is_legacy_discovery(struct slice path);
 /* It is 503 until all peers have been asked once. */
 bool heal_waits_for_peers(struct slice path);
-/* For explain: the message with which a GET of that path would be refused (503) now; NULL: it would be answered.
- * `away`: the local server is away, and a live peer is asked instead. */
-const char *heal_outlook(const struct served *s, struct slice path, bool away);
 
 #endif

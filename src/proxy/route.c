@@ -90,6 +90,7 @@ struct subject {
     bool but_verb;               /* of servers that have the resource without the verb */
     bool any;                    /* of servers that have the group/version, whatever they list of it */
     bool everybody;              /* of all that are known */
+    bool before;                 /* of who served it before another process came, it seems, that was not read yet */
     bool listed;                 /* schemas: of who lists the group/version, while his index is not known */
 };
 
@@ -123,6 +124,9 @@ static bool serves(const struct route_query *q, const struct subject *what, size
         return has_schema(p->schemas, what);
     if (what->everybody)
         return p->discovery_known;
+    if (what->before)
+        return !p->discovery_known && p->disco != NULL &&
+               disco_lookup(p->disco, &gvr, q->info->subresource, verb_to_ask(q->info)) == DISCO_SERVED;
     a = served_by_peer(q->served, peer, &gvr, q->info->subresource, verb_to_ask(q->info));
     note_answer(out, a);
     if (what->any)
@@ -138,6 +142,7 @@ struct conditions {
     uint64_t release; /* who is older */
     bool active;      /* who is drained */
     bool healthy;     /* who is an outlier */
+    bool reachable;   /* who cannot be reached, or hangs */
 };
 
 static bool is_healthy(const struct route_query *q, const struct served_peer *p)
@@ -145,10 +150,15 @@ static bool is_healthy(const struct route_query *q, const struct served_peer *p)
     return q->healthy == NULL || q->healthy(p, q->arg);
 }
 
+static bool is_reachable(const struct route_query *q, const struct served_peer *p)
+{
+    return p->origin != NULL && (q->reachable == NULL || q->reachable(p, q->arg));
+}
+
 static bool meets(const struct route_query *q, const struct served_peer *p, struct conditions c)
 {
     return (!c.live || p->life == SERVED_LIVE) && (!c.lapsed || p->life != SERVED_LIVE) && p->release >= c.release &&
-           (!c.healthy || (p->origin != NULL && is_healthy(q, p)));
+           (!c.healthy || (p->origin != NULL && is_healthy(q, p))) && (!c.reachable || is_reachable(q, p));
 }
 
 /* Before who is an outlier, drained, or has lapsed. The last may still answer. */
@@ -328,6 +338,24 @@ static bool lacks_verb_elsewhere(const struct route_query *q, const struct subje
     return ask_local(q) != DISCO_NO_VERB && goes_to_peer(q, &without, out);
 }
 
+/*
+ * Row 11: whoever had it is likely to have it still, and says so if not: that is 503 then, and not 404. It may even be
+ * the same process, in whose Lease somebody has written.
+ */
+static bool asks_who_had_it(const struct route_query *q, const struct subject *what, struct route *out)
+{
+    struct subject before = *what;
+    struct choice s;
+
+    before.before = true;
+    s = find_candidates(q, &before, (struct conditions){.live = true}, out);
+    if (out->n_candidates == 0)
+        return false;
+    shuffle_candidates(q, &s, out);
+    decide(out, ROUTE_PEER, ROUTE_ROW_PEER);
+    return true;
+}
+
 /* Rows 6 to 12: the local server does not serve it. */
 static void decide_among_peers(const struct route_query *q, const struct subject *what, struct route *out)
 {
@@ -345,7 +373,7 @@ static void decide_among_peers(const struct route_query *q, const struct subject
     if (!somebody_may(q->served, what->group, what->version)) {
         if (!lacks_verb_elsewhere(q, what, out) && !asks_peers(q, false, out))
             decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
-    } else if (!only_newcomers_may(q, what) || !asks_peers(q, true, out)) {
+    } else if (!asks_who_had_it(q, what, out) && (!only_newcomers_may(q, what) || !asks_peers(q, true, out))) {
         refuse(out, ROUTE_ROW_UNKNOWN_PEER, STATUS_PEER_UNKNOWN);
     }
 }
@@ -577,7 +605,10 @@ static bool is_of_older(const struct route_query *q)
     return false;
 }
 
-/* The local server has it, but a newer one means more by it (skewed-resources: newest). */
+/*
+ * The local server has it, but a newer one means more by it (skewed-resources: newest). One that does not answer is not
+ * waited for; one that answers 503 is asked all the same: what is written must not lose fields for that.
+ */
 static bool goes_to_newest(const struct route_query *q, enum disco_answer local, struct route *out)
 {
     struct subject what = {.group = q->info->group, .version = q->info->version};
@@ -588,7 +619,8 @@ static bool goes_to_newest(const struct route_query *q, enum disco_answer local,
     if (newest <= served_local_release(q->served) || served_local_release(q->served) == 0)
         return false;
     out->older = true;
-    s = find_candidates(q, &what, (struct conditions){.live = true, .release = newest, .active = true}, out);
+    s = find_candidates(q, &what,
+                        (struct conditions){.live = true, .release = newest, .active = true, .reachable = true}, out);
     if (out->n_candidates == 0)
         return false;
     shuffle_candidates(q, &s, out);

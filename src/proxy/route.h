@@ -56,6 +56,8 @@ struct route_query {
     const struct served *served;
     /* Health of a peer's origin; NULL: all healthy. */
     bool (*healthy)(const struct served_peer *p, void *arg);
+    /* Whether it answers at all, as far as is known; NULL: all do. */
+    bool (*reachable)(const struct served_peer *p, void *arg);
     void *arg;
     uint64_t dice; /* random number that shuffles the candidates */
 };

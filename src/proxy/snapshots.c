@@ -164,8 +164,7 @@ void snapshots_look(struct proxy *p)
 {
     uint64_t generation = served_generation(cluster_served(p->cluster));
 
-    if (generation == p->holders.generation)
-        return;
+    if (generation != p->holders.generation)
+        loop_defer(p->loop, &p->holders.trim, trim, p);
     p->holders.generation = generation;
-    loop_defer(p->loop, &p->holders.trim, trim, p);
 }

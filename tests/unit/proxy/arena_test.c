@@ -117,6 +117,12 @@ static const struct story stories[] = {
      .answer = "HTTP/1.1 200 OK\r\nX-A: b\r\n" LENGTH_2,
      .done = "\r\n\r\nok",
      .trusted = trusted},
+    {.name = "a user of a trusted proxy",
+     .request = "GET " PODS " HTTP/1.1\r\nHost: k\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n",
+     .answer = "HTTP/1.1 200 OK\r\nX-A: b\r\n" LENGTH_2,
+     .done = "\r\n\r\nok",
+     .certificate = "alice",
+     .trusted = trusted},
     {.name = "answered by an older server",
      .request = "GET " JOBS " HTTP/1.1\r\nHost: k\r\n\r\n",
      .answer = "HTTP/1.1 200 OK\r\nX-A: b\r\n" LENGTH_2,
@@ -173,6 +179,7 @@ static struct {
 struct sums {
     uint64_t calls;
     unsigned refused, lost;
+    double unrouted; /* refused before it was known where it would have gone */
 };
 
 static bool is_over(const struct played_end *c, const struct story *st)
@@ -290,13 +297,14 @@ static void play_anew(const struct story *st, const struct contexts *tls, uint64
     }
     proxy_kit_start(&w);
     play(&w, st, fail_at, sums);
+    sums->unrouted += proxy_kit_metric(&w, "mvproxy_unavailable_requests_total", "none");
     proxy_kit_close(&w);
 }
 
 static void torture(const struct story *st)
 {
     struct contexts tls = {NULL, NULL, NULL};
-    struct sums all = {0, 0, 0}, sums = {0, 0, 0};
+    struct sums all = {0}, sums = {0};
 
     if (st->certificate != NULL)
         tls = (struct contexts){server_ctx(false), client_ctx("front-proxy-client", false),
@@ -307,6 +315,8 @@ static void torture(const struct story *st)
     ok(sums.refused > 1, "%s: %llu allocations, %u without an answer", st->name, (unsigned long long)all.calls,
        sums.refused);
     is_u64(sums.lost, st->n_lost, "%s: so many lack something", st->name);
+    is_double(sums.unrouted, st->certificate != NULL && st->trusted != NULL ? 1 : 0,
+              "%s: counted without a route where the client's address found no room", st->name);
     if (st->certificate != NULL) {
         tls_ctx_unref(tls.front);
         tls_ctx_unref(tls.back);

@@ -426,6 +426,7 @@ static void access_log(bool user)
     struct traffic_count counts[TRAFFIC_BUCKETS];
     struct proxy_kit w;
     struct played_end *c;
+    const char *list;
     FILE *log;
 
     (void)with_certificate(&w, 1, "alice");
@@ -439,6 +440,11 @@ static void access_log(bool user)
     ok(has(conn(&w.peers[0], 0), "abc"), "a request of a certificate's user");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "\r\n\r\nok"), "is answered");
+    buf_reset(&c->got);
+    say(c, "GET " PODS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    ok(has(conn(&w.local, 0), PODS), "another one, of what all serve");
+    say(conn(&w.local, 0), OK_ANSWER);
+    ok(has(c, "\r\n\r\nok"), "as well");
     proxy_kit_settle(&w);
     ok(traffic_of(proxy_traffic(w.proxy), loop_now_ms(w.loop), ROUTE_ROW_PEER, counts) &&
            counts[TRAFFIC_BUCKETS - 1].requests + counts[TRAFFIC_BUCKETS - 2].requests == 1 &&
@@ -451,6 +457,8 @@ static void access_log(bool user)
     ok(strstr(logged, user ? " identity=\"certificate\" user=\"alice\" route=\"peer\" peer=\"cp-b\""
                            : " identity=\"certificate\" route=\"peer\" peer=\"cp-b\"") != NULL,
        "who asked, %s", user ? "by name" : "unnamed");
+    list = strstr(logged, "\"Request\" verb=\"list\"");
+    ok(list != NULL && (strstr(list, " user=\"alice\" ") != NULL) == user, "of either");
     ok(strstr(logged, " attempts=1 code=200 requestBytes=3 responseBytes=2 durationMicroseconds=") != NULL,
        "what became of it");
     ok(strstr(logged, " userAgent=\"me\" auditID=\"id-1\" end=\"complete\"") != NULL, "and by which name");

@@ -318,6 +318,23 @@ static void no_protobuf(void)
     proxy_kit_close(&w);
 }
 
+/* Another one has wanted it, and has it, while this one was being judged. */
+static void protobuf_meanwhile(void)
+{
+    struct proxy_kit w;
+    struct played_end *c;
+
+    proxy_kit_open(&w, 1);
+    c = client(&w);
+    say(c, ASK("GET", PROTOBUF, ""));
+    ok(has(conn(&w.local, 0), "GET /apis"), "it is judged");
+    w.has_protobuf = w.cluster->no_protobuf = true;
+    proxy_kit_know(&w);
+    allow(&w);
+    ok(has(c, "\r\n\r\n" PROXY_KIT_PROTOBUF), "the merged document, and not the local server's");
+    proxy_kit_close(&w);
+}
+
 static void gone_while_waiting(void)
 {
     struct proxy_kit w;
@@ -481,6 +498,7 @@ int main(void)
     pretty();
     pretty_in_turns();
     no_protobuf();
+    protobuf_meanwhile();
     gone_while_waiting();
     verdict_fails();
     peers_unread();

@@ -484,6 +484,42 @@ static void warned(uint64_t local, uint64_t peer, bool away, bool peer_fails, bo
     proxy_kit_close(&w);
 }
 
+/* The newest server is known not to answer: nobody waits for it where the local one does as well. */
+static void newest_away(bool hangs)
+{
+    struct explain_query q = {"GET", JOBS, "alice", false, NULL, NULL, NULL, NULL, NULL};
+    struct err err;
+    struct proxy_kit w;
+    struct buf out;
+
+    proxy_kit_init(&w, 1);
+    w.opts.newest = w.local_has_jobs = w.cluster->fails_over = true;
+    w.local_schemas = INDEX("1");
+    w.peer_schemas = INDEX("2");
+    w.local_release = 1033;
+    w.peer_release = 1034;
+    proxy_kit_start(&w);
+    if (hangs)
+        origin_suspect(w.peers[0].origin);
+    else
+        shut_down(&w.peers[0]);
+    for (size_t i = 0; i < 3; i++) {
+        struct played_end *c = client(&w), *s;
+
+        say(c, "GET " JOBS " HTTP/1.1\r\nHost: k\r\nConnection: close\r\n\r\n");
+        s = conn(&w.local, i);
+        (void)has(s, "\r\n\r\n");
+        say(s, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}");
+        ok(has(c, "\r\n\r\n{}") && got(c, "Warning: 299 - "), "request %zu: the local server, with a Warning", i);
+    }
+    is_double(proxy_kit_metric(&w, "mvproxy_retries_total", "older"), hangs ? 0 : 1, "found out once, if at all");
+    buf_init(&out, 1 << 16);
+    ok(explain_request(w.proxy, &q, &out, &err) && buf_append_char(&out, '\0'), "asked why");
+    ok(strstr(buf_slice(&out).p, "the local server does, with a Warning") != NULL, "%s", buf_slice(&out).p);
+    buf_free(&out);
+    proxy_kit_close(&w);
+}
+
 int main(void)
 {
     client_without_room();
@@ -494,6 +530,8 @@ int main(void)
     warned(1034, 1033, false, false, false);
     warned(1034, 1033, true, false, true);
     warned(1034, 1034, true, false, false);
+    newest_away(true);
+    newest_away(false);
     unready_alone();
     down(1, "GET", "");
     down(1, "POST", "Content-Length: 0\r\n");

@@ -34,6 +34,7 @@ static void local_and_peer(void)
     is_u64(w.cluster->local_seen, 1, "and the local server is shown to answer");
     ask(c, "GET", JOBS, "");
     ok(has(conn(&w.peers[0], 0), "x-kubernetes-peer-proxied: true"), "an unknown one goes to the peer, marked");
+    ok(has(conn(&w.peers[0], 0), "\r\n\r\n") && !got(conn(&w.peers[0], 0), "May-Deny"), "who is known to have it");
     say(conn(&w.peers[0], 0), OK_ANSWER);
     ok(has(c, "X-Mvproxy-Served-By: apiserver-b"), "who is named");
     proxy_kit_settle(&w);
@@ -557,6 +558,38 @@ static void labels(void)
     proxy_kit_close(&w);
 }
 
+/* Of what a CRD or an aggregated API server serves kube-apiserver tells the scope in another way. */
+static void scope(const char *target, bool excluded, bool away, const char *want)
+{
+    struct proxy_kit w;
+    struct played_end *c;
+
+    proxy_kit_init(&w, 1);
+    w.jobs_excluded = excluded;
+    w.local_has_jobs = true;
+    w.local.refuse = away;
+    proxy_kit_start(&w);
+    c = client(&w);
+    ask(c, "GET", target, "");
+    if (!away) {
+        (void)has(conn(&w.local, 0), "\r\n\r\n");
+        say(conn(&w.local, 0), OK_ANSWER);
+    }
+    ok(has(c, away ? "HTTP/1.1 503 " : "\r\n\r\n{}"), "%s, answered %d", target, !away);
+    proxy_kit_settle(&w);
+    is_double(proxy_kit_metric(&w, "apiserver_request_total", want), 1, "%s, custom %d: %s", target, excluded, want);
+    proxy_kit_close(&w);
+}
+
+static void scopes(void)
+{
+    for (int away = 0; away <= 1; away++) {
+        scope(JOBS "?fieldSelector=metadata.name%3Dx", false, away, "namespace");
+        scope(JOBS "?fieldSelector=metadata.name%3Dx", true, away, "resource");
+        scope(JOBS, true, away, "namespace");
+    }
+}
+
 int main(void)
 {
     local_and_peer();
@@ -581,5 +614,6 @@ int main(void)
     reload_meanwhile();
     too_many_in_flight();
     labels();
+    scopes();
     return tap_end();
 }

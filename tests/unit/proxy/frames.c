@@ -31,7 +31,7 @@ bool frames_next(struct slice *rest, struct frame *frame)
 
     if (slice_has_prefix(*rest, SLICE_LIT(FRAMES_PREFACE)))
         *rest = slice_from(*rest, sizeof(FRAMES_PREFACE) - 1);
-    if (!frame_first(&(struct bytes){(char *)(uintptr_t)rest->p, rest->n}, frame, &whole))
+    if (!frame_first(&(struct bytes){.p = (char *)(uintptr_t)rest->p, .n = rest->n}, frame, &whole))
         return false;
     *rest = slice_from(*rest, whole);
     return true;

@@ -225,6 +225,39 @@ static void held_with_trailers(void)
     proxy_kit_close(&w);
 }
 
+/* The same for a client that wants the head alone: no piece of the body, nor its trailers, follows. */
+static void let_go_for_head(bool trailers)
+{
+    enum { PIECES = 33 };
+    static char piece[64 << 10];
+    struct proxy_kit w;
+    struct played_end *c;
+
+    proxy_kit_init(&w, 1);
+    w.opts.legacy_discovery = true;
+    proxy_kit_start(&w);
+    c = client(&w);
+    say(c, "HEAD /apis/batch/v1 HTTP/1.1\r\nHost: k\r\nAccept: application/json\r\n\r\n");
+    ok(has(conn(&w.local, 0), "GET /apis/batch/v1 ") && has(conn(&w.local, 0), "\r\n\r\n"), "asked for with GET");
+    memset(piece, ' ', sizeof(piece));
+    say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nX-A: b\r\nTransfer-Encoding: chunked\r\n\r\n");
+    if (trailers)
+        say(conn(&w.local, 0), "2\r\n{}\r\n0\r\nX-End: y\r\n\r\n");
+    else
+        say(conn(&w.local, 0), "210000\r\n");
+    for (unsigned i = 0; i < PIECES && !trailers; i++) {
+        say_bytes(conn(&w.local, 0), slice_of(piece, sizeof(piece)));
+        proxy_kit_settle(&w);
+    }
+    ok(has(c, "HTTP/1.1 200 ") && has(c, "X-A: b\r\n") && has(c, "\r\n\r\n"), "trailers %d: the head", trailers);
+    buf_reset(&c->got);
+    say(c, "GET " PODS " HTTP/1.1\r\nHost: k\r\n\r\n");
+    (void)until(&w, (w.local.n_conns > 1 && got(&w.local.conns[1], "\r\n\r\n")) || got(&w.local.conns[0], PODS));
+    say(&w.local.conns[w.local.n_conns - 1], "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    ok(has(c, "\r\n\r\nok") && !got(c, "X-End") && !got(c, "  "), "trailers %d: and nothing more", trailers);
+    proxy_kit_close(&w);
+}
+
 int main(void)
 {
     other_form("application/json", "\"name\":\"jobs\"");
@@ -239,5 +272,7 @@ int main(void)
     protobuf();
     protobuf_without_memory();
     held_with_trailers();
+    let_go_for_head(true);
+    let_go_for_head(false);
     return tap_end();
 }

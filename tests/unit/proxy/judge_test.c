@@ -183,6 +183,26 @@ static void peer_denies(const struct question *q, size_t n_peers)
     proxy_kit_close(&w);
 }
 
+/* It is in trouble of its own, as its body shows: who may read all of discovery somebody else can still say. */
+static void peer_in_trouble(const char *trouble)
+{
+    struct played_end *c;
+    struct proxy_kit w;
+
+    proxy_kit_init(&w, 1);
+    w.cluster->fails_over = true;
+    w.cluster->local_state = READINESS_STARTING;
+    proxy_kit_start(&w);
+    c = client(&w);
+    say(c, APIS);
+    say(asked(&w.peers[0]), trouble);
+    ok(has(asked(&w.local), "\r\n\r\n") && !got(c, "HTTP/1.1"), "%.40s: the local server is asked after all", trouble);
+    is_u64(w.cluster->suspects, 0, "nobody is blamed");
+    say(conn(&w.local, 0), NOT_MODIFIED);
+    ok(has(c, "HTTP/1.1 200 ") && has(c, "\"resource\":\"jobs\""), "and the client gets what it asked for");
+    proxy_kit_close(&w);
+}
+
 /* Nobody is asked, and no peer is blamed: any of them would have been no better. */
 static void client_without_room(const struct question *q)
 {
@@ -309,6 +329,8 @@ int main(void)
         for (uint64_t nth = 1; i % 2 == 0 && nth <= ALLOCATIONS; nth++)
             short_of_memory(&questions[i], nth);
     }
+    peer_in_trouble(BUSY);
+    peer_in_trouble(UNAVAILABLE);
     who_may_read(AWAY, true);
     who_may_read(BUSY, false);
     return tap_end();

@@ -67,6 +67,7 @@ WRAPPED(request_summary_name_head,
         (struct request_summary * s, struct http_head *head, struct arena *a, struct arena *of_head),
         (s, head, a, of_head))
 WRAPPED(exchange_may_ask, (struct exchange * x, uint64_t account), (x, account))
+WRAPPED(exchange_for_client, (struct exchange * x, struct slice address), (x, address))
 WRAPPED(http_head_copy, (const struct http_head *h, struct arena *a, struct http_head *out), (h, a, out))
 WRAPPED(origin_may_repeat, (const struct origin *o, bool stranger), (o, stranger))
 
@@ -125,7 +126,7 @@ static void requests(void)
 }
 
 /* A client of another proxy that begins requests and throws them away. */
-static void cancelling(void)
+static void cancelling(const char *refused_by)
 {
     static const char *const trusted[] = {"127.0.0.0/8", NULL};
     struct proxy_kit w;
@@ -135,7 +136,7 @@ static void cancelling(void)
     w.opts.trusted_proxies = trusted;
     proxy_kit_start(&w);
     c = client(&w);
-    fail("exchange_may_ask", 1);
+    fail(refused_by, 1);
     say(c, "GET " PODS " HTTP/1.1\r\nHost: k\r\nX-Forwarded-For: 10.1.1.1\r\n\r\n");
     ok(has(c, "HTTP/1.1 429 ") && has(c, "Retry-After: ") && has(c, "}"), "it is to wait");
     is_u64(w.local.n_conns, 0, "no server is asked");
@@ -187,6 +188,9 @@ static void answers(void)
          "HTTP/1.1 500 Oh\r\nContent-Length: 2\r\n\r\nno", true, "rewrite_response"},
         {"GET /apis/batch/v1 HTTP/1.1\r\nHost: k\r\nAccept: application/json\r\n\r\n", DOCUMENT, true,
          "http_head_copy"},
+        {"GET /apis/batch/v1 HTTP/1.1\r\nHost: k\r\nAccept: application/json\r\n\r\n",
+         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-End: y\r\n\r\n", true,
+         "rewrite_response"},
     };
 
     for (size_t i = 0; i < ROWS(rows); i++) {
@@ -294,7 +298,8 @@ static void pretty(void)
 int main(void)
 {
     requests();
-    cancelling();
+    cancelling("exchange_may_ask");
+    cancelling("exchange_for_client");
     trailers();
     answers();
     unwritable("/apis", false);

@@ -4,6 +4,7 @@
 #include "lib/disco_text.h"
 #include "lib/tap.h"
 #include "proxy/route.h"
+#include "unit/proxy/route_kit.h"
 
 /* Of one group, with this resource. */
 #define GROUP(group, resource)                                                                                         \
@@ -128,10 +129,56 @@ static struct reqinfo parse(struct arena *a, const char *target)
     return info;
 }
 
+static struct route decide(const struct served *s, const char *target, bool rerouted)
+{
+    struct arena *a = arena_new(1 << 20);
+    struct reqinfo info = parse(a, target);
+    struct route_query q = {.info = &info,
+                            .get_or_head = true,
+                            .rerouted = rerouted,
+                            .refreshed = rerouted,
+                            .local_state = READINESS_READY,
+                            .served = s,
+                            .dice = 1};
+    struct route r;
+
+    route_decide(&q, &r);
+    arena_free(a);
+    return r;
+}
+
+/* Another process, it seems, that was not read yet: who had it is asked before it is said that nobody knows. */
+static void who_had_it(void)
+{
+    struct disco *jobs = disco_of_items("", GROUP("batch", "jobs")),
+                 *apps = disco_of_items("", GROUP("apps", "deployments"));
+    struct origin origins[2] = {{true}, {true}};
+    struct served_peer peers[3] = {{.id = "b", .pending = true, .disco = jobs, .origin = &origins[0]},
+                                   {.id = "c", .pending = true, .disco = apps, .origin = &origins[1]},
+                                   {.id = "d", .pending = true, .disco = jobs}};
+    struct served *s = served_new(&(struct served_input){
+        .peers_enabled = true, .leases_synced = true, .local_id = "l", .local = apps, .peers = peers, .n_peers = 3});
+    struct route r;
+
+    if (s == NULL)
+        tap_bail("no memory");
+    r = decide(s, JOBS, false);
+    ok(r.action == ROUTE_PEER && r.row == ROUTE_ROW_PEER && r.n_candidates == 1 && r.candidates[0] == 0,
+       "who had it, and can be asked, is asked");
+    r = decide(s, JOBS, true);
+    ok(r.action == ROUTE_REFUSE, "not by who was asked himself");
+    r = decide(s, "/apis/nobody.io/v1/things", false);
+    is_str(route_row_name(r.row), "unknown-peer", "what nobody had may be theirs");
+    served_unref(s);
+    disco_unref(jobs);
+    disco_unref(apps);
+}
+
 int main(void)
 {
     struct arena *a = arena_new(1 << 20);
 
+    who_had_it();
     for (size_t i = 0; i < ROWS(alone); i++) {
         struct served *s = make_served(&alone[i].knowledge);
         struct reqinfo info = parse(a, alone[i].target);

@@ -308,8 +308,8 @@ static void charged(bool front_goes_first)
         if (idle == 0)
             say_bytes(c, slice_of(block, sizeof(block)));
     }
-    /* 128 KiB wait to be sent, and as much behind that to be taken from the client. */
-    held = until(&w, front_memory(w.front) >= before + LIMIT_STREAM_OUTPUT_HIGH + LIMIT_STREAM_INPUT / 2);
+    /* They wait to be sent; behind them there is as much as one look into the kernel has brought from the client. */
+    held = until(&w, front_memory(w.front) >= before + LIMIT_STREAM_OUTPUT_HIGH);
     ok(held, "what a server does not read is charged (%zu bytes, %zu before)", front_memory(w.front), before);
     if (!front_goes_first) {
         hang_up(s, STREAM_CLOSE_ABORT);

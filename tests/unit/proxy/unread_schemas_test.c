@@ -162,6 +162,28 @@ static void of_nobody_known(void)
     proxy_kit_close(&w);
 }
 
+/* A peer answers in its place, whose index lacks what only it has. */
+static void of_a_local_server_that_is_away(void)
+{
+    static const char peers[] = "{\"paths\":{" SPEC("apis/batch/v1", "?hash=B1") "}}";
+    char answer[300];
+    struct proxy_kit w;
+    struct played_end *c;
+
+    proxy_kit_init(&w, 1);
+    w.peer_schemas = peers;
+    w.cluster->local_state = READINESS_UNREACHABLE;
+    w.cluster->fails_over = true;
+    c = start(&w);
+    say(c, GET("/openapi/v3"));
+    (void)has(conn(&w.peers[0], 0), "\r\n\r\n");
+    (void)snprintf(answer, sizeof(answer), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n%s", strlen(peers), peers);
+    say(conn(&w.peers[0], 0), answer);
+    ok(has(c, SPEC("apis/batch/v1", "?hash=B1")), "a peer's index");
+    ok(got(c, SPEC("api/v1", "?hash=A1")), "is completed with what the local server had");
+    proxy_kit_close(&w);
+}
+
 int main(void)
 {
     about_to_be_read();
@@ -170,5 +192,6 @@ int main(void)
     denied();
     of_a_local_server_without_index();
     of_nobody_known();
+    of_a_local_server_that_is_away();
     return tap_end();
 }
