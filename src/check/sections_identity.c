@@ -4,6 +4,7 @@
 
 #include <json-c/json.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "kube/lease.h"
@@ -12,6 +13,14 @@
 enum { BODY_BYTES = 2 << 20, ARENA_BYTES = 1 << 20, PUBLISHES_MINOR = 26 };
 
 /* ---- the Lease ---- */
+
+/* A process writes its address there at once, unless another one does so again and again (cluster/lease_address.c). */
+static bool has_rival(const struct scene *s, const struct lease *l)
+{
+    return s->opts->status != NULL && strcmp(s->config->identity_lease, "off") != 0 && s->around.annotate &&
+           l->advertise.n > 0 && slice_eq(l->advertise, l->written) &&
+           !slice_eq(l->advertise, slice_str(s->around.advertise));
+}
 
 static void judge_lease(struct scene *s, const char *id, struct slice body)
 {
@@ -26,6 +35,12 @@ static void judge_lease(struct scene *s, const char *id, struct slice body)
     else if (lease_expired(&l, clock_wall_us()))
         findings_wrong(s->f, "identity-lease", "look into the log of kube-apiserver, and at the clock of this machine",
                        "Lease %s of this node has expired: nobody renews it", id);
+    else if (has_rival(s, &l))
+        findings_wrong(s->f, "identity-lease",
+                       "if two machines have this host name, or one hostname-override, give each its own: until then "
+                       "none of them knows of the other, and what it lacks is a false 404; else mvproxyctl reload",
+                       "another mvproxy, at %.*s, writes into Lease %s of %s", (int)l.advertise.n, l.advertise.p, id,
+                       s->hostname);
     else
         findings_good(s->f, "identity-lease", "the Lease of %s (%s) is there", s->hostname, id);
     arena_free(arena);

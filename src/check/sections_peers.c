@@ -239,10 +239,10 @@ static void judge_visit(struct scene *s, const struct visit *one, struct range *
 
     if (one->version.major == 0) {
         judge_answer(s, p, &one->answer);
-    } else if (!one->read) {
+    } else if (!one->read && one->other == NULL) {
         findings_wrong(s->f, "peer-discovery", "see the log of its kube-apiserver and of its mvproxy",
                        "peer %s at %s: its discovery cannot be read", p->host, origin_address(p->origin));
-    } else {
+    } else if (one->read) {
         widen(versions, one->version.major == 1 ? one->version.minor : 0);
         judge_read(s, one);
         scene_judge_clock(s, "peer-clock", p->host, &one->answer);
@@ -356,19 +356,22 @@ static const char *host_of(const struct served *v, const char *id)
     return strcmp(served_local_id(v), id) == 0 ? served_local_host(v) : NULL;
 }
 
-/* An address that leads to another server: what that one does would be said of this one. */
+/* An address that leads to another server: what that one does is not this one's. */
+static const char *who_answers_instead(const struct served *v, const struct visit *one)
+{
+    return one->version.major == 0 || strcmp(one->answer.hop, one->peer->id) == 0 ? NULL : host_of(v, one->answer.hop);
+}
+
 static void check_names(struct scene *s, const struct served *v, const struct visit *one)
 {
-    const char *other = host_of(v, one->answer.hop);
-
-    if (other != NULL && one->version.major != 0 && strcmp(one->answer.hop, one->peer->id) != 0)
+    if (one->other != NULL)
         findings_wrong(s->f, "peer-address",
                        strcmp(one->answer.hop, served_local_id(v)) == 0
                            ? "correct its address, in peers, or peer-advertise-ip there; or, if this node has that "
                              "address, hostname-override (or the host name) here, which is another server's"
                            : "correct its address, in peers, or peer-advertise-ip there; or, if that is right, "
                              "hostname-override (or the host name) there, which is the other server's",
-                       "peer %s at %s answers as %s", one->peer->host, origin_address(one->peer->origin), other);
+                       "peer %s at %s answers as %s", one->peer->host, origin_address(one->peer->origin), one->other);
 }
 
 static void judge_all(struct scene *s, const struct visit *visits, size_t n, struct range *versions)
@@ -411,6 +414,8 @@ static void check_each(struct scene *s, struct cluster *c)
         findings_skipped(s->f, "peers", "the Leases cannot be read: only those are examined that %s",
                          s->recalled ? "the process knows" : "peers names");
     visits_make(s, c, visits, n);
+    for (size_t i = 0; i < n; i++)
+        visits[i].other = who_answers_instead(v, &visits[i]);
     widen(&versions, s->minor);
     judge_all(s, visits, n, &versions);
     check_leases(s, c);

@@ -29,6 +29,7 @@ struct visit {
     bool read;              /* its discovery was, too */
     char unready[320];      /* what its /readyz says, or why it says nothing; "": it is ready, or does not let us ask */
     bool etcd_fails;        /* it says that this is why */
+    const char *other;      /* the known server that answers there instead; for the owner of the visit. NULL: none */
     uint64_t since_ms;
     struct answer ready;
     struct question question;

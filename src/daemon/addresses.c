@@ -262,6 +262,21 @@ bool addresses_meet(const struct derive_address *a, const struct derive_address 
     return (a->port == b->port && strcasecmp(a->host, b->host) == 0) || would_reach(a, b) || would_reach(b, a);
 }
 
+void addresses_spell(const struct derive_address *a, char out[ADDRESSES_SPELT_BYTES])
+{
+    char ip[INET6_ADDRSTRLEN];
+    const char *host = a->host;
+
+    if (is_localhost(host))
+        host = "127.0.0.1";
+    else if (normalize(host, ip))
+        host = !is_unspecified(ip) ? ip : ip[0] == ':' ? "::1" : "127.0.0.1";
+    (void)snprintf(out, ADDRESSES_SPELT_BYTES, "%s %u", host, (unsigned)a->port);
+    for (char *c = out; *c != '\0'; c++)
+        if (*c >= 'A' && *c <= 'Z')
+            *c = (char)(*c - 'A' + 'a');
+}
+
 void addresses_advertised(const struct addresses *a, char out[DERIVE_HOST_BYTES])
 {
     char own[OWN_ADDRESS_BYTES];

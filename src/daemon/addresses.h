@@ -45,6 +45,13 @@ const struct listen_address *addresses_reached_by(const struct addresses *a, con
  */
 bool addresses_meet(const struct derive_address *a, const struct derive_address *b);
 
+/*
+ * The address in one spelling, for who compares many with each other: lower case, IPv4 as IPv4, this machine's loopback
+ * for "localhost" and for the unspecified one. No file is read for a name.
+ */
+enum { ADDRESSES_SPELT_BYTES = DERIVE_HOST_BYTES + 8 };
+void addresses_spell(const struct derive_address *a, char out[ADDRESSES_SPELT_BYTES]);
+
 /* The address for peers if none is configured: the first that another machine could use; for the unspecified one, that
  * of the default route. "" if there is none. */
 void addresses_advertised(const struct addresses *a, char out[DERIVE_HOST_BYTES]);

@@ -225,6 +225,8 @@ bool config_check(const struct config *c, struct buf *errors)
     need(&r, "tls-cert-file", c->tls_cert_file, "kube-apiserver's serving certificate");
     need(&r, "tls-private-key-file", c->tls_private_key_file, "kube-apiserver's serving key");
     need(&r, "apiserver-ca-file", c->apiserver_ca_file, "the CA of kube-apiserver's serving certificate");
+    need(&r, "apiserver-tls-server-name", c->apiserver_tls_server_name,
+         "a name in its certificate such as kubernetes.default.svc");
     need(&r, "apiserver-user", c->apiserver_user, "a user such as system:apiserver");
     check_pair(&r, c->proxy_client_cert_file, "proxy-client-cert-file", c->proxy_client_key_file,
                "proxy-client-key-file");

@@ -158,49 +158,71 @@ static void look_at_own_name(struct remarks *r, const char *entry, const char *n
                  name, to->host);
 }
 
+struct peer_entry {
+    char name[DERIVE_HOST_BYTES]; /* "": it is not valid, which is said elsewhere */
+    struct derive_address to;
+    char spelt[ADDRESSES_SPELT_BYTES];
+};
+
 /* Of a list that was written by copying lines. */
-static void look_at_same_place(struct remarks *r, size_t i, const char *entry, const struct derive_address *to)
+static void look_at_same_place(struct remarks *r, const struct peer_entry *all, size_t i, const char *entry)
 {
-    char other[DERIVE_HOST_BYTES], text[DERIVE_HOST_BYTES];
-    struct derive_address at;
+    char text[DERIVE_HOST_BYTES];
 
     for (size_t k = 0; k < i; k++) {
-        if (!derive_peer(r->c->peers[k], other, &at, NULL) || !addresses_meet(&at, to))
+        if (all[k].name[0] == '\0' || strcmp(all[k].spelt, all[i].spelt) != 0)
             continue;
-        derive_text(to->host, to->port, text);
+        derive_text(all[i].to.host, all[i].to.port, text);
         remarks_warn(r, entry,
                      "%s is the address of %s, too, so one is asked for what the other has: give each its own", text,
-                     other);
+                     all[k].name);
         return;
     }
 }
 
-static void look_at_peer(struct remarks *r, size_t i, const struct cidr_set *allowed)
+static void look_at_peer(struct remarks *r, const struct peer_entry *all, size_t i, const struct cidr_set *allowed)
 {
-    char name[DERIVE_HOST_BYTES], other[DERIVE_HOST_BYTES], entry[REMARKS_NAME_BYTES];
-    struct derive_address to, at;
+    const struct peer_entry *p = &all[i];
+    char entry[REMARKS_NAME_BYTES];
 
-    if (!derive_peer(r->c->peers[i], name, &to, NULL))
+    if (p->name[0] == '\0')
         return;
     (void)remarks_entry(entry, "peers", i);
-    look_at_own_name(r, entry, name, &to);
-    if (allowed->n > 0 && is_address(to.host) && !cidr_set_covers(allowed, slice_str(to.host)))
+    look_at_own_name(r, entry, p->name, &p->to);
+    if (allowed->n > 0 && is_address(p->to.host) && !cidr_set_covers(allowed, slice_str(p->to.host)))
         remarks_warn(r, entry,
                      "%s is not in peer-allowed-cidrs, and dialled all the same, as they bound names and what Leases "
                      "and etcd say: take it out if it is not meant",
-                     to.host);
-    else if (allowed->n == 0 && is_special(to.host))
+                     p->to.host);
+    else if (allowed->n == 0 && is_special(p->to.host))
         remarks_warn(r, entry,
                      "%s is no address of another machine (loopback and the like), and dialled all the same, as it "
                      "stands here: give the peer's own",
-                     to.host);
-    for (size_t k = 0; k < i; k++) {
-        if (!derive_peer(r->c->peers[k], other, &at, NULL) || strcmp(name, other) != 0)
-            continue;
-        remarks_warn(r, entry, "%s is named twice, and only the last address is used: take one out", name);
-        return;
+                     p->to.host);
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(p->name, all[k].name) == 0) {
+            remarks_warn(r, entry, "%s is named twice, and only the last address is used: take one out", p->name);
+            return;
+        }
+    look_at_same_place(r, all, i, entry);
+}
+
+/* Each is compared with each, so they are read once. */
+static void look_at_peers(struct remarks *r, const struct cidr_set *allowed)
+{
+    size_t n = 0;
+    struct peer_entry *all;
+
+    while (r->c->peers[n] != NULL)
+        n++;
+    all = n > 0 ? mem_zalloc(n * sizeof(*all)) : NULL;
+    for (size_t i = 0; all != NULL && i < n; i++) {
+        if (!derive_peer(r->c->peers[i], all[i].name, &all[i].to, NULL))
+            all[i].name[0] = '\0';
+        addresses_spell(&all[i].to, all[i].spelt);
+        look_at_peer(r, all, i, allowed);
     }
-    look_at_same_place(r, i, entry, &to);
+    mem_free(all);
 }
 
 static void peers(struct remarks *r)
@@ -209,8 +231,7 @@ static void peers(struct remarks *r)
 
     if (!cidr_set_assign(&allowed, r->c->peer_allowed_cidrs))
         return;
-    for (size_t i = 0; r->c->peers[i] != NULL; i++)
-        look_at_peer(r, i, &allowed);
+    look_at_peers(r, &allowed);
     if (given(r->c->peer_advertise_ip) && is_special(r->c->peer_advertise_ip))
         remarks_warn(r, "peer-advertise-ip", "peers on other machines do not reach %s: give an address that they reach",
                      r->c->peer_advertise_ip);

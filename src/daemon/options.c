@@ -107,7 +107,7 @@ static const struct option table[] = {
     {.name = "peer-forget-after", .type = OPTION_DURATION, FIELD(peer_forget_after), .initial = "5m", .min = 1000, .max = 24 * HOUR_MS, .section = SECTION,
      .argument = "DURATION", .help = "A peer whose Lease was not seen renewed for this long, and that does not answer, is forgotten."},
     {.name = "peer-leave-grace", .type = OPTION_DURATION, FIELD(peer_leave_grace), .initial = "5m", .min = 0, .max = 24 * HOUR_MS, .section = SECTION,
-     .argument = "DURATION", .help = "A peer whose Lease is deleted, as API servers do when they restart, is kept as lapsed for this long: what only it serves is marked Stale, and requests for it get 503, not 404. 0s: it is forgotten at once."},
+     .argument = "DURATION", .help = "A peer whose Lease is deleted, as API servers do when they restart, is kept for this long, and asked while it answers. Once it does not, requests for what only it serves get 503, not 404; that is marked Stale then, or after 25s without a Lease. 0s: it is forgotten at once."},
     {.name = "max-requests-inflight-per-peer", .type = OPTION_NUMBER, FIELD(max_requests_inflight_per_peer), .initial = "0", .min = 0, .max = 1000000,
      .section = SECTION, .argument = "N", .help = "Requests of clients under way to one peer; beyond, the next peer is tried, then 503. What mvproxy asks for itself, as discovery, neither counts nor waits. 0: no limit."},
     {.name = "egress-selector-config-file", .type = OPTION_TEXT, FIELD(egress_selector_config_file), .initial = "", .section = SECTION, .argument = "FILE",

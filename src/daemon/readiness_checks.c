@@ -95,6 +95,10 @@ static bool shutdown(void *arg, struct err *why)
 #define LOOK_LOCAL                                                                                                     \
     "the log of the kube-apiserver on this node, its etcd, and whether it listens where the option apiserver says"
 
+#define LOOK_CERTIFICATE                                                                                               \
+    "the certificate that kube-apiserver on this node shows (--tls-cert-file), apiserver-ca-file, and this machine's " \
+    "clock (mvproxyctl check)"
+
 static const struct {
     const char *name;
     unsigned endpoints;
@@ -141,7 +145,8 @@ static bool is_disbelief(const char *check, const char *why)
 static bool is_local_trouble(const char *why)
 {
     static const char *const reasons[] = {
-        "local discovery not read yet: ", "leases not listed yet: ", "the local server is not ready"};
+        "the local kube-apiserver does not answer: ", "local discovery not read yet: ", "leases not listed yet: ",
+        "the local server is not ready"};
 
     for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
         if (strncmp(why, reasons[i], strlen(reasons[i])) == 0)
@@ -155,7 +160,7 @@ const char *readiness_checks_look(const char *check, const char *why)
         return "proxy-client-cert-file: is it of the CA and the name that kube-apiserver's "
                "--requestheader-client-ca-file and --requestheader-allowed-names say? (mvproxyctl check)";
     if (is_local_trouble(why))
-        return LOOK_LOCAL;
+        return strstr(why, "certificate refused: ") != NULL ? LOOK_CERTIFICATE : LOOK_LOCAL;
     for (size_t i = 0; i < CHECKS; i++)
         if (strcmp(checks[i].name, check) == 0)
             return checks[i].look;

@@ -18,6 +18,7 @@
 #include "daemon/reread.h"
 #include "daemon/rotation.h"
 #include "daemon/serving_pair.h"
+#include "daemon/trust_reading.h"
 #include "daemon/try_local.h"
 #include "daemon/wire.h"
 #include "net/file_watch.h"
@@ -44,14 +45,15 @@ struct reload_result {
 struct reload {
     struct app *app;
     struct plan plan;
-    struct buf warnings;          /* of its files */
-    struct loop_timer *due;       /* SIGHUP */
-    struct loop_timer *second;    /* what is done in a turn of its own */
-    uint64_t ended_ms;            /* the last one */
-    struct local_trial *trial;    /* NULL: none is under way */
-    struct trust_trial *peers;    /* likewise */
-    struct reload_result *result; /* of the one under way, or the last; NULL: there was none */
-    struct reload_result *next;   /* asked for while one was under way; NULL: it was not */
+    struct buf warnings;           /* of its files */
+    struct loop_timer *due;        /* SIGHUP */
+    struct loop_timer *second;     /* what is done in a turn of its own */
+    uint64_t ended_ms;             /* the last one */
+    struct trust_reading *reading; /* NULL: none is under way */
+    struct local_trial *trial;     /* likewise */
+    struct trust_trial *peers;     /* likewise */
+    struct reload_result *result;  /* of the one under way, or the last; NULL: there was none */
+    struct reload_result *next;    /* asked for while one was under way; NULL: it was not */
 };
 
 static struct reload_result *result_new(void)
@@ -106,16 +108,26 @@ static bool refuse_restart_options(const struct app *a, const struct plan *p, st
     return none;
 }
 
-static bool prepare(struct app *a, struct plan *p, struct buf *errors)
+/* In several turns: the configuration, the certificates, and all that is made of them. */
+static void on_read(void *arg);
+
+static bool prepare(struct reload *r, struct buf *errors)
 {
+    struct app *a = r->app;
+    struct plan *p = &r->plan;
+
     p->config = config_load(a->args.config_file, a->args.flags, a->args.n_flags, errors);
     if (p->config == NULL || !refuse_restart_options(a, p, errors))
         return false;
     p->watch = rotation_watch(a, p->config, reread_files); /* before the files are read */
-    if (p->watch == NULL) {
+    r->reading = p->watch == NULL ? NULL : trust_reading_begin(a->loop, p->config, on_read, r);
+    if (r->reading == NULL)
         buf_append_str(errors, "out of memory\n");
-        return false;
-    }
+    return r->reading != NULL;
+}
+
+static bool make(struct app *a, struct plan *p, struct buf *errors)
+{
     if (!trust_load(p->config, &p->trust, errors)) {
         trust_name_options(p->config, errors);
         a->refused_for_files = options_hash(p->config) == options_hash(a->config);
@@ -304,7 +316,20 @@ static void look_deeper(void *arg)
         ask_peers(r);
 }
 
-/* In two turns, for each takes some milliseconds. */
+static void on_read(void *arg)
+{
+    struct reload *r = arg;
+
+    if (!has_to_stop(r)) {
+        if (make(r->app, &r->plan, &r->result->errors))
+            loop_timer_set(r->second, 0); /* in a turn of its own, for each takes some milliseconds */
+        else
+            finish(r, false);
+    }
+    trust_reading_free(r->reading);
+    r->reading = NULL;
+}
+
 static void begin(struct reload *r)
 {
     struct app *a = r->app;
@@ -313,9 +338,7 @@ static void begin(struct reload *r)
     buf_reset(&r->warnings);
     notify_reloading(a->notify);
     log_info("Reloading", LT("config", a->args.config_file == NULL ? "none" : a->args.config_file));
-    if (prepare(a, &r->plan, &r->result->errors))
-        loop_timer_set(r->second, 0);
-    else
+    if (!prepare(r, &r->result->errors))
         finish(r, false);
 }
 
@@ -385,6 +408,7 @@ void reload_free(struct reload *r)
 {
     if (r == NULL)
         return;
+    trust_reading_free(r->reading);
     local_trial_end(r->trial);
     trust_trial_free(r->peers);
     if (r->due != NULL)

@@ -14,6 +14,7 @@
 #include "daemon/readiness_checks.h"
 #include "daemon/remarks.h"
 #include "daemon/rotation.h"
+#include "daemon/trust_reading.h"
 
 enum { REREAD_ERRORS_CEILING = 64 << 10, SERVER_BYTES = 256, WHY_BYTES = 192 };
 
@@ -29,8 +30,9 @@ struct group {
 
 struct reread {
     struct app *app;
-    bool pending;       /* servers are being asked: */
-    struct trust fresh; /* what was read */
+    struct trust_reading *reading; /* NULL: none is under way */
+    bool pending;                  /* servers are being asked: */
+    struct trust fresh;            /* what was read */
     struct group groups[GROUPS];
 };
 
@@ -103,6 +105,8 @@ static void stop_asking(struct reread *r)
     if (r->pending)
         trust_free(&r->fresh);
     r->pending = false;
+    trust_reading_free(r->reading);
+    r->reading = NULL;
 }
 
 static void hold_back(struct reread *r, struct buf *errors)
@@ -219,20 +223,17 @@ static void on_verdict(void *arg, enum trust_verdict v, const char *server, cons
         take(r);
 }
 
-void reread_files(struct app *a)
+static void judge(struct reread *r, struct buf *errors)
 {
-    struct reread *r = a->reread;
-    struct buf errors;
+    struct app *a = r->app;
     bool changed;
 
-    stop_asking(r);
-    buf_init(&errors, REREAD_ERRORS_CEILING);
-    if (expiry_would_end(a->expiry, a->config, &errors) || !trust_load(a->config, &r->fresh, &errors)) {
-        trust_name_options(a->config, &errors);
-        rotation_done(a, false, &errors);
-    } else if (trust_stray(a->config, &r->fresh, &a->trust, &errors)) {
+    if (expiry_would_end(a->expiry, a->config, errors) || !trust_load(a->config, &r->fresh, errors)) {
+        trust_name_options(a->config, errors);
+        rotation_done(a, false, errors);
+    } else if (trust_stray(a->config, &r->fresh, &a->trust, errors)) {
         trust_free(&r->fresh);
-        rotation_done(a, false, &errors);
+        rotation_done(a, false, errors);
     } else {
         r->pending = true;
         changed = trust_keep_same(&r->fresh, &a->trust);
@@ -244,6 +245,33 @@ void reread_files(struct app *a)
         if (!is_asking(r))
             take(r);
     }
+}
+
+static void on_read(void *arg)
+{
+    struct reread *r = arg;
+    struct buf errors;
+
+    buf_init(&errors, REREAD_ERRORS_CEILING);
+    if (r->app->phase == APP_SERVING)
+        judge(r, &errors);
+    buf_free(&errors);
+    trust_reading_free(r->reading); /* the contexts have what was read */
+    r->reading = NULL;
+}
+
+void reread_files(struct app *a)
+{
+    struct reread *r = a->reread;
+    struct buf errors;
+
+    stop_asking(r);
+    r->reading = trust_reading_begin(a->loop, a->config, on_read, r);
+    if (r->reading != NULL)
+        return;
+    buf_init(&errors, REREAD_ERRORS_CEILING);
+    buf_append_str(&errors, "out of memory\n");
+    rotation_done(a, false, &errors);
     buf_free(&errors);
 }
 
@@ -261,7 +289,7 @@ void reread_look(struct app *a)
 
     if (r->groups[GROUP_PEERS].held)
         cluster_each_place(a->cluster, note_unreachable, &lost);
-    if (lost && !is_asking(r))
+    if (lost && !is_asking(r) && r->reading == NULL)
         reread_files(a);
 }
 

@@ -227,7 +227,7 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
         out->admin = keep(load_serving(c, false, &err), &err, errors, &ok);
     out->local_no_cert = keep(load_local(c, false, NULL, &err), &err, errors, &ok);
     if (has_cert)
-        out->local_cert = keep(load_local(c, true, NULL, &err), &err, errors, &ok);
+        out->local_cert = keep(load_local(c, true, out->local_no_cert, &err), &err, errors, &ok);
     if (tls_file_validity(c->tls_cert_file, false, &valid))
         out->serving_until_s = valid.not_after;
     out->serving_fits = serving_pair_fits(c);
@@ -237,8 +237,8 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
     out->front_signed = has_cert && or_null(c->requestheader_client_ca_file) != NULL &&
                         tls_inspect_signed(c->proxy_client_cert_file, c->requestheader_client_ca_file);
     if (has_cert && or_null(c->peer_ca_file) != NULL) {
-        out->peer_cert = keep(load_peer(c, true, NULL, &err), &err, errors, &ok);
         out->peer_no_cert = keep(load_peer(c, false, NULL, &err), &err, errors, &ok);
+        out->peer_cert = keep(load_peer(c, true, out->peer_no_cert, &err), &err, errors, &ok);
     }
     load_etcds(c, out, errors, &ok);
     ok = ok && load_texts(c, out, errors);

@@ -122,7 +122,7 @@ struct block {
     struct answers differ[DEVIATIONS];
     struct config config;
     struct check_opts opts;
-    const char *hostname;
+    const char *hostname, *advertised;
     unsigned minor;
     bool no_cert, unbelieved, unready, told, held_back, stored_silent;
 };
@@ -162,6 +162,8 @@ static void take_setting(struct block *b, char *line)
         b->config.client_ca_file = value;
     else if (strcmp(line, "hostname") == 0)
         b->hostname = value;
+    else if (strcmp(line, "advertises") == 0)
+        b->advertised = value;
     else if (strcmp(line, "is") != 0)
         tap_bail("%s: no setting", line);
     b->no_cert = b->no_cert || strcmp(value, "no-cert") == 0;
@@ -220,6 +222,8 @@ static void look(void (*section)(struct scene *s), struct block *b, struct origi
     s.held_back = b->held_back;
     s.stored_silent = b->stored_silent;
     s.around.local = local;
+    s.around.annotate = b->advertised != NULL;
+    (void)snprintf(s.around.advertise, sizeof(s.around.advertise), "%s", b->advertised == NULL ? "" : b->advertised);
     s.around.headers = *user_headers_default();
     s.trust.local_cert = b->no_cert ? NULL : (struct tls_ctx *)(void *)&s; /* that it is there is all that is asked */
     s.trust.requestheader_ca = requestheader_ca;

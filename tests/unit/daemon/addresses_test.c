@@ -238,6 +238,30 @@ static void test_meet(void)
     }
 }
 
+static void test_spelt(void)
+{
+    static const struct {
+        struct derive_address a;
+        const char *spelt;
+    } rows[] = {
+        {{"10.0.0.1", 6443}, "10.0.0.1 6443"}, {{"::ffff:10.0.0.1", 6443}, "10.0.0.1 6443"},
+        {{"FD00::0A", 6443}, "fd00::a 6443"},  {{"CP-Z.Example", 6443}, "cp-z.example 6443"},
+        {{"0.0.0.0", 1}, "127.0.0.1 1"},       {{"::", 1}, "::1 1"},
+        {{"Localhost.", 1}, "127.0.0.1 1"},
+    };
+    char one[ADDRESSES_SPELT_BYTES], other[ADDRESSES_SPELT_BYTES];
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        addresses_spell(&rows[i].a, one);
+        is_str(one, rows[i].spelt, "one spelling of %s", rows[i].a.host);
+    }
+    for (size_t i = 0; i < ROWS(pairs); i++) {
+        addresses_spell(&pairs[i].a, one);
+        addresses_spell(&pairs[i].b, other);
+        ok(strcmp(one, other) != 0 || pairs[i].meet, "who is spelt alike meets: %s", one);
+    }
+}
+
 static const struct {
     const char *const list[3];
     uint64_t port;
@@ -288,6 +312,7 @@ int main(void)
     test_own_name();
     test_hosts();
     test_meet();
+    test_spelt();
     test_advertised();
     return tap_end();
 }

@@ -125,6 +125,8 @@ static const struct {
      "tls-cert-file: is required: give kube-apiserver's serving certificate\ntls-private-key-file: is required: give "
      "kube-apiserver's serving key\napiserver-ca-file: is required: give the CA of kube-apiserver's serving "
      "certificate\n"},
+    {"a name that is none", BASE "apiserver-tls-server-name: \"\"\n",
+     "F:4:1: apiserver-tls-server-name: is required: give a name in its certificate such as kubernetes.default.svc\n"},
     {"half a pair", BASE "proxy-client-cert-file: x\n",
      "F:4:1: proxy-client-key-file: is required together with proxy-client-cert-file: give its key\n"},
     {"itself behind it", BASE "bind-address: 0.0.0.0\n",

@@ -56,6 +56,9 @@ static const struct {
     {BASE "peers: [cp-b=10.0.0.2:6443, cp-c=10.0.0.3:6443, cp-d=10.0.0.3:6443]\n",
      IN("49", "peers") "10.0.0.3:6443 is the address of cp-c, too, so one is asked for what the other has: give each "
                        "its own\n"},
+    {BASE "peers: [cp-b=cp-c.example:6443, cp-c=CP-C.example:6443]\n",
+     IN("33", "peers") "CP-C.example:6443 is the address of cp-b, too, so one is asked for what the other has: give "
+                       "each its own\n"},
     {BASE "tls-cipher-suites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, TLS_AES_128_GCM_SHA256]\n", ""},
     {BASE "tls-cipher-suites: [TLS_RSA_WITH_AES_128_CBC_SHA, TLS_RSA_WITH_RC4_128_SHA]\n",
      IN("21",

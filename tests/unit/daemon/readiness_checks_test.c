@@ -178,6 +178,13 @@ static void looks(void)
     } rows[] = {
         {"local-apiserver", "the option apiserver", ""},
         {"local-apiserver", "the option apiserver", "answered 401"},
+        {"local-apiserver", "the option apiserver",
+         "the local kube-apiserver does not answer: [::1]:6444: connect: Connection refused"},
+        {"local-apiserver", "clock",
+         "the local kube-apiserver does not answer: [::1]:6444: TLS handshake: certificate refused: it is not valid "
+         "yet"},
+        {"lease-informer-sync", "apiserver-ca-file",
+         "leases not listed yet: [::1]:6444: TLS handshake: certificate refused: its CA is not in apiserver-ca-file"},
         {"local-discovery-sync", "proxy-client-cert-file", "local discovery not read yet: /apis: answered 401"},
         {"lease-informer-sync", "proxy-client-cert-file", "leases not listed yet: answered 401"},
         {"lease-informer-sync", "contrib/rbac", "leases not listed yet: answered 403"},

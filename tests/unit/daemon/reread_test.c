@@ -156,12 +156,17 @@ static unsigned used(void)
 }
 
 /* Reads them, and waits until it is known what comes of it. */
-static void rereads(unsigned want_used)
+static void read_again(void)
 {
     metric_set(a->files_ok, -1);
     reread_files(a);
     for (uint64_t end_ms = clock_ms() + PATIENCE_MS; clock_ms() < end_ms && metric_value(a->files_ok) < 0;)
         loop_run_once(a->loop, 10);
+}
+
+static void rereads(unsigned want_used)
+{
+    read_again();
     is_u64(used(), want_used, "used so often in all");
 }
 
@@ -186,7 +191,7 @@ static void changed(void)
 
     start();
     serving = a->trust.serving;
-    reread_files(a);
+    read_again();
     is_u64(used(), 0, "nothing has changed");
     is_good(true, "nothing has changed");
     ok(a->trust.serving == serving, "nor is anything exchanged");
@@ -207,14 +212,14 @@ static void changed(void)
     ok(a->files_refused_ms > 0, "since when");
     a->files_refused_ms = 1;
     process_listen();
-    reread_files(a);
+    read_again();
     is_u64(process_said("cannot be used"), 0, "said once");
     shell("cp ca.crt server.crt");
-    reread_files(a);
+    read_again();
     ok(process_said("cannot be used") > 0, "another fault is said");
     is_u64(a->files_refused_ms, 1, "wrong since the first");
     process_use_pair("fresh");
-    reread_files(a);
+    read_again();
     is_good(true, "as before");
     is_u64(used(), 1, "the same as what is in use");
     ok(process_happened(a, "all certificate files can be used again"), "people");
@@ -299,7 +304,9 @@ static void after_reload(void)
     start();
     process_use_pair("bad");
     r = reload_begin(a);
-    ok(reload_is_over(a, r, &good, &text) && !good && a->refused_for_files, "refused for files");
+    for (uint64_t end_ms = clock_ms() + PATIENCE_MS; clock_ms() < end_ms && !reload_is_over(a, r, &good, &text);)
+        loop_run_once(a->loop, 10);
+    ok(!good && a->refused_for_files, "refused for files");
     reload_result_unref(r);
     process_use_pair("other");
     rereads(0);
@@ -312,7 +319,7 @@ static void after_reload(void)
     is_u64(process_said("The files for which a reload was refused are good, and in use"), 1, "the log");
     ok(strstr(process_told(), "STATUS=") != NULL, "the manager");
     (void)snprintf(a->reload_refused, sizeof(a->reload_refused), "no option");
-    reread_files(a);
+    read_again();
     is_str(a->reload_refused, "no option", "what was refused for something else stays so");
     end();
 }
@@ -380,12 +387,10 @@ static void forgotten(void)
     rereads(0);
     is_good(false, "held back");
     local.silent = true;
-    reread_files(a);
-    process_pass(a, 200);
+    read_again();
     is_good(false, "nobody knows: it stays so");
     reread_forget(a);
-    reread_files(a);
-    process_pass(a, 200);
+    read_again();
     is_good(true, "until a reload forgets it");
     end();
 }
@@ -493,7 +498,7 @@ static void without_memory(void)
 
         process_use_pair(taken % 2 == 0 ? "good" : "fresh");
         mem_fail_nth(nth);
-        reread_files(a);
+        read_again();
         mem_fail_nth(0);
         refused += strstr(a->files_refused, "out of memory") != NULL;
         if ((a->trust.serving != serving) != (used() > before) ||
