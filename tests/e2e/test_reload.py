@@ -439,6 +439,7 @@ def test_service_manager(world):
     equal([m["STATUS"] for m in world.told if "READY" in m][0], "Starting", "at the start")
     for reload, status in ((lambda: fail(world, "unknown option", text="no-such-option: 1\n"), "no-such-option: unknown option"),
                            (lambda: succeed(world), "Serving")):
+        until(lambda: sum("RELOADING" in m for m in world.told) + 1 == sum("READY" in m for m in world.told), "the reload before")
         before = len(world.told)
         reload()
         until(lambda b=before: any("READY" in m for m in world.told[b:]), "READY=1")
