@@ -169,6 +169,7 @@ static void draw_more(struct schedule *s, unsigned node)
     schedule_say(s, "server %u reads custom resources %llu ms later, and when they change %llu ms", node,
                  (unsigned long long)load, (unsigned long long)lag);
     fleet_pace_customs(s->fleet, node, lag, load);
+    s->load_ms[node] = load;
 }
 
 static void note_start(struct schedule *s, unsigned node)
@@ -586,7 +587,7 @@ static void upgrade_one(struct schedule *s)
     draw_age(s, node);
     note_start(s, node);
     fleet_start_server(s->fleet, node, s->apis[node], s->kinds > 16 ? s->skew_us[node] : 0);
-    ask_for_a_while(s, CONVERGED_MS);
+    ask_for_a_while(s, CONVERGED_MS + s->load_ms[node]);
     if (silent && s->mute[node])
         ask_for_a_while(s, LEFT_MS);
     if (s->kinds <= 17 && !all_alike(s))

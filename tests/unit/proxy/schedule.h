@@ -91,7 +91,7 @@ struct schedule {
     bool mute[NODES_MAX];           /* a server without a Lease of its own: its mvproxy has to publish one */
     unsigned nodes;
     bool short_of_memory;
-    uint64_t started_ms[NODES_MAX]; /* a server, as it is or was last */
+    uint64_t started_ms[NODES_MAX], load_ms[NODES_MAX]; /* a server, as it is or was last; ready that much later */
     bool lies[NODES_MAX];
     uint64_t lied_ms[NODES_MAX];             /* when a server began or ceased to lie of what it serves; 0: never did */
     unsigned asked, refused, listed, denied; /* denied: of what nobody has, while only the node's server is away */
