@@ -45,11 +45,10 @@ static size_t space_before_end(struct slice s)
 /* White space beyond SPACE_BYTES stays. */
 static struct slice trim(struct slice s)
 {
-    const char *least = s.n > SPACE_BYTES ? s.p + SPACE_BYTES : s.p + s.n;
-    size_t n, kept;
+    size_t n, kept = s.n > SPACE_BYTES ? s.n - SPACE_BYTES : 0;
 
-    while (s.p < least && (n = space_at(s)) > 0)
-        s = slice_of(s.p + n, s.n - n);
+    while (s.n > kept && (n = space_at(s)) > 0)
+        s = slice_from(s, n);
     kept = s.n > SPACE_BYTES ? s.n - SPACE_BYTES : 0;
     while (s.n > kept && (n = space_before_end(s)) > 0)
         s.n -= n;
