@@ -250,7 +250,7 @@ def test_custom_resource(cluster):
 @needs("v2")
 def test_many_versions(cluster):
     """a CRD with 300 versions is in everybody's discovery, and takes no node out of service, also if mvproxy starts then"""
-    many = crd("plenties", "Plenty")
+    many, plenties = crd("plenties", "Plenty"), "/apis/example.com/v7/plenties"
     first = many["spec"]["versions"][0]
     many["spec"]["versions"] = [dict(first, name="v%d" % (300 - i), storage=i == 0) for i in range(300)]
     ensure(cluster.new.direct(), CRDS, many)
@@ -264,7 +264,9 @@ def test_many_versions(cluster):
         restart_proxy(cluster.old)
         for node in cluster.nodes:
             waiting.until(lambda n=node: versions(n) == 300, "all versions, after a start, at " + node.name, 60)
-            expect(node.proxied().get("/apis/example.com/v7/plenties"), 200)
+            # For the first of them kube-apiserver makes 300 storages, which may take it longer than a client waits.
+            waiting.until(lambda n=node: n.direct().get(plenties).status == 200, "a list from %s itself" % node.name, 180)
+            expect(node.proxied().get(plenties), 200)
             expect(node.proxied().get(cluster.skew.collection), 200)
             assert node.admin("/readyz")[0] == 200, node.admin("/readyz")
     finally:
