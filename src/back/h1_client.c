@@ -144,10 +144,18 @@ void h1_client_idle(struct h1_client *c)
     move(c, CONN_IDLE);
 }
 
+/* What is read, and kept until it is whole, is charged to the request whose answer it is, as long as that is there. */
+static void charge_nobody(struct h1_client *c)
+{
+    stream_charge(c->stream, NULL);
+    h1_parser_uncharge(c->parser);
+    h1_body_uncharge(&c->body);
+}
+
 void h1_client_close(struct h1_client *c, enum close_reason why, const char *detail)
 {
     if (c->stream != NULL) {
-        stream_charge(c->stream, NULL);
+        charge_nobody(c);
         stream_close(c->stream, STREAM_CLOSE_NOW);
     }
     if (c->dedicated != NULL)
@@ -286,7 +294,7 @@ static void drain(void *self)
     struct h1_client *c = self;
 
     request_charge(c->request); /* until it has come */
-    stream_charge(c->stream, NULL);
+    charge_nobody(c);
     loop_timer_set(c->timer, TIMEOUT_DRAIN_MS);
     stream_resume(c->stream, STREAM_PAUSE_BODY);
 }
@@ -323,7 +331,7 @@ static void complete(struct h1_client *c)
     must_hold(h1_body_done(&c->body)); /* whoever reads on reads another's answer */
     r->trailers = *h1_body_trailers(&c->body);
     c->request = NULL;
-    stream_charge(c->stream, NULL);
+    charge_nobody(c);
     loop_timer_cancel(c->timer);
     if (reusable && r->state == REQUEST_ABANDONED)
         request_refund(r);
@@ -350,7 +358,7 @@ static void upgraded(struct h1_client *c)
         return;
     }
     request_responded(r);
-    stream_charge(s, NULL);
+    charge_nobody(c);
     c->stream = NULL;
     h1_client_close(c, CLOSE_UPGRADED, "");
     request_over(r);

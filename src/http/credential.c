@@ -71,7 +71,8 @@ struct slice credential_token(struct slice authorization)
 {
     struct slice s = trim(authorization);
 
-    if (!credential_is_bearer(authorization))
+    /* What has more white space than is walked over is no token that could be told from another one. */
+    if (!credential_is_bearer(authorization) || space_at(s) > 0 || space_before_end(s) > 0)
         return SLICE_NONE;
     s = slice_from(s, sizeof("Bearer ") - 1);
     return slice_index(s, ' ') < s.n ? SLICE_NONE : s;

@@ -48,6 +48,12 @@ void h1_body_begin(struct h1_body *b, struct http_body how, struct arena *a)
     }
 }
 
+void h1_body_uncharge(struct h1_body *b)
+{
+    if (b->trailer_parser != NULL)
+        h1_parser_uncharge(b->trailer_parser);
+}
+
 void h1_body_reset(struct h1_body *b)
 {
     h1_parser_free(b->trailer_parser);

@@ -38,6 +38,8 @@ bool h1_body_done(const struct h1_body *b);
 enum h1_body_event h1_body_feed(struct h1_body *b, struct slice in, size_t *consumed, struct slice *data);
 /* The connection ended: true if that completes the body (only HTTP_BODY_CLOSE), false if the body is truncated. */
 bool h1_body_eof(struct h1_body *b);
+/* Before the arena's quota goes: trailers that are not complete are charged to nobody. */
+void h1_body_uncharge(struct h1_body *b);
 /* Gives back what it holds; the trailers' text stays in the arena. */
 void h1_body_reset(struct h1_body *b);
 /* After H1_BODY_END; no fields if there were none. Valid until the next begin, as long as the arena. */

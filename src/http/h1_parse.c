@@ -192,6 +192,11 @@ void h1_parser_free(struct h1_parser *p)
     mem_free(p);
 }
 
+void h1_parser_uncharge(struct h1_parser *p)
+{
+    buf_charge(&p->partial, NULL);
+}
+
 void h1_parser_begin(struct h1_parser *p, struct arena *a, struct http_head *head)
 {
     static const char line[] = "HTTP/1.1 200 OK\r\n";
@@ -210,8 +215,7 @@ void h1_parser_begin(struct h1_parser *p, struct arena *a, struct http_head *hea
     p->head = head;
     *head = (struct http_head){0};
     buf_release(&p->partial);
-    /* A server's: the quota of who asked may go before the rest of an answer that nobody wants any more. */
-    buf_charge(&p->partial, kind == H1_REQUEST ? arena_quota(a) : NULL);
+    buf_charge(&p->partial, arena_quota(a));
     p->before_piece = 0;
     p->empty_lines = 0;
     p->line = (struct span){0, 0};

@@ -34,6 +34,8 @@ void h1_parser_limit(struct h1_parser *p, size_t max_bytes, size_t max_fields);
  * kept until the head is complete is charged to the arena's quota.
  */
 void h1_parser_begin(struct h1_parser *p, struct arena *a, struct http_head *head);
+/* Before that quota goes, or with it: what is kept of this head is charged to nobody. */
+void h1_parser_uncharge(struct h1_parser *p);
 /* Takes bytes; *consumed is exact at H1_DONE and in.n at H1_MORE. */
 enum h1_result h1_parser_feed(struct h1_parser *p, struct slice in, size_t *consumed);
 /* True once a byte of the head itself was seen (empty lines before a request line do not count). */

@@ -426,6 +426,44 @@ static void charged_head(bool lasting, bool room)
     back_kit_close(&k);
 }
 
+/* Nor is a part of a head, or of trailers, for nothing, however long the rest takes. */
+static void charged_part(bool trailers, bool cancelled)
+{
+    enum { PART = 15000 };
+    static char part[PART + 1];
+    static struct back_kit k;
+    struct quota quota;
+    struct server_conn *s;
+    struct call c;
+    size_t before;
+
+    quota_init(&quota, NULL, 0);
+    memset(part, 'x', PART);
+    back_kit_open(&k, false, 0);
+    call_init(&c, &k, "GET", "/");
+    c.opts.quota = &quota;
+    call_send(&c);
+    s = back_kit_conn(&k, 0);
+    ok(conn_has(s, "\r\n\r\n"), "request");
+    conn_say(s, trailers ? "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-A: "
+                         : "HTTP/1.1 200 OK\r\nX-A: ");
+    ok(!trailers || run_until(k.loop, buf_len(&c.body) == 1), "an answer begins");
+    before = quota.held;
+    conn_say(s, part);
+    ok(run_until(k.loop, quota.held >= before + PART), "what has come of it is charged");
+    if (cancelled) {
+        back_cancel(c.r);
+        c.r = NULL;
+        conn_say(s, "\r\n\r\n");
+    } else {
+        conn_close(s, STREAM_CLOSE_ABORT);
+        ok(call_over(&c), "it breaks off");
+    }
+    is_u64(quota.held, 0, "nothing is left, at once");
+    call_free(&c);
+    back_kit_close(&k);
+}
+
 /* Not even for a request without any answer is there room. */
 static void no_room(bool lasting)
 {
@@ -540,6 +578,8 @@ int main(void)
         charged_answer((i & 1) != 0, (i & 2) != 0);
     for (int i = 0; i < 4; i++)
         charged_head((i & 1) != 0, (i & 2) != 0);
+    for (int i = 0; i < 4; i++)
+        charged_part((i & 1) != 0, (i & 2) != 0);
     no_room(false);
     no_room(true);
     not_given();

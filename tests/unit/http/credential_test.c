@@ -109,6 +109,17 @@ static void much(void)
     memset(text, ' ', sizeof(text));
     memcpy(text + sizeof(text) - 8, "Basic  t", 8);
     ok(credential_is_bearer(slice_of(text, sizeof(text))), "more before it than is walked over");
+    for (size_t i = 0; i + 3 <= sizeof(text); i += 3)
+        memcpy(text + i, "\xe3\x80\x80", 3); /* the widest that Go knows */
+    memcpy(text, "Bearer to", 9);
+    ok(credential_is_bearer(slice_of(text, 9000)), "more behind it than is walked over");
+    is_u64(credential_token(slice_of(text, 9000)).n, 0, "which makes no token that could be told from others");
+    is_u64(credential_token(slice_of(text, 3000)).n, 2, "less does");
+    memcpy(text, "\xe3\x80\x80", 3);
+    memcpy(text + 3, "\xe3\x80\x80", 3);
+    memcpy(text + 6, "\xe3\x80\x80", 3);
+    memcpy(text + 9000, "invented", 8);
+    is_u64(credential_token(slice_of(text, 9008)).n, 0, "nor is what stands behind so much of it a token");
     n = (size_t)snprintf(list, sizeof(list), UPGRADE PROTOCOLS);
     memset(list + n, ',', 900);
     (void)snprintf(list + n + 900, 2, "\n");
