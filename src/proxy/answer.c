@@ -177,6 +177,17 @@ static bool is_last_word(const struct job *j, const struct http_head *head)
     return !j->route.untold && j->denied + 1 == j->route.n_candidates && !answer_is_outdated(j);
 }
 
+/*
+ * Discovery lists no verb for it: whether it is allowed was not known. Or it was known that it is not. What can only be
+ * created (reviews) has no route for a name: that is 404, but not the plain one, which is about the whole group.
+ */
+static bool is_known_to_lack(const struct job *j, const struct http_head *head)
+{
+    if (head->status == 405)
+        return j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN || lacks_verb(j);
+    return head->status == 404 && lacks_verb(j) && !denial_is_plain(http_head_value(head, HTTP_CONTENT_TYPE));
+}
+
 enum denial answer_denies(const struct job *j, const struct http_head *head, bool body)
 {
     enum denial d = judge_head(j, head, body);
@@ -192,8 +203,7 @@ enum denial answer_denies(const struct job *j, const struct http_head *head, boo
     /* There is nowhere else to go: every server has it, or none. */
     if (j->peer == NULL && is_excluded(j))
         return DENIAL_NONE;
-    /* Discovery lists no verb for it: whether it is allowed was not known. Or it was known that it is not. */
-    if (head->status == 405 && (j->info.verb.n == 0 || j->route.row == ROUTE_ROW_FORBIDDEN || lacks_verb(j)))
+    if (is_known_to_lack(j, head))
         return DENIAL_NONE;
     return (is_believed(j) || is_local_outdated(j)) && !is_out_of_scope(j) ? d : DENIAL_NONE;
 }
