@@ -60,8 +60,9 @@ static void no_lease(struct scene *s, const char *id)
         findings_wrong(
             s->f, "identity-lease",
             "give hostname-override the host name that kube-apiserver has (kubectl -n kube-system get leases "
-            "-L kubernetes.io/hostname)",
-            "there is no identity Lease of %s (%s): the local API server goes by another host name", s->hostname, id);
+            "-L kubernetes.io/hostname), or switch on its feature gate APIServerIdentity",
+            "there is no identity Lease of %s (%s): the local API server goes by another host name, or publishes none",
+            s->hostname, id);
     else if (s->opts->status == NULL)
         findings_good(s->f, "identity-lease", "the local API server publishes no Lease: mvproxy will, for %s (%s)",
                       s->hostname, id);

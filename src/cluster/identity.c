@@ -31,6 +31,7 @@ enum {
     RENEW_JITTER_PERCENT = 4,
     LOOK_AGAIN_MS = 12000,
     YIELDED_MS = 30000,
+    UNRENEWED_MS = 35000, /* three renewals; peers take a server for live for 40 s after one */
     IMMEDIATE_TRIES = 5,
     STOP_MS = 2000,
     BODY_BYTES = 16 << 10,
@@ -57,10 +58,13 @@ struct identity {
     struct loop_timer *timer, *deadline;
     void (*next)(struct identity *i);
     struct backoff backoff;
-    unsigned tries;  /* in a row without waiting: of renewing ours */
-    unsigned failed; /* in a row */
-    bool said;       /* that it does */
-    unsigned minor;  /* of the local server, 0: unknown */
+    unsigned tries;     /* in a row without waiting: of renewing ours */
+    unsigned failed;    /* in a row */
+    bool said;          /* that it does */
+    unsigned minor;     /* of the local server, 0: unknown */
+    int64_t renewed_us; /* renewTime of its Lease, as it was seen last */
+    uint64_t heard_ms;  /* when that changed, or the server was away or began anew */
+    bool silent;        /* that server publishes nothing, by what was seen, though it is able to */
     bool decide_again;
     bool asked;     /* the local server for its version, in this row of requests without waiting */
     bool returning; /* LEAVING only for a moment: then decides anew, by another mode */
@@ -80,6 +84,7 @@ static void decide(struct identity *i); /* whose turn is it to keep the Lease? *
 static void look(struct identity *i);   /* whose is the Lease that is there? */
 static void renew(struct identity *i);
 static void leave(struct identity *i);
+static void doubt(struct identity *i); /* does the server keep the Lease that is left to it? */
 
 /* ---- plumbing ---- */
 
@@ -230,7 +235,7 @@ static void yield(struct identity *i, const struct lease *l)
                   LT("lease", i->id), LT("hostname", i->hostname), LS("holder", l->holder),
                   LT("ownHolder", own_lease_holder(i->own)));
     i->conceded = true;
-    i->may_exist = false;
+    i->may_exist = i->silent = false;
     set_state(i, STATE_YIELDED);
     count(i, "yielded");
     after(i, YIELDED_MS, i->o.mode == IDENTITY_AUTO ? decide : look);
@@ -386,6 +391,51 @@ static void set_name(struct identity *i, const char *name)
     (void)snprintf(i->path, sizeof(i->path), LEASE_COLLECTION_PATH "/%s", name);
 }
 
+static void doubt_later(struct identity *i)
+{
+    uint64_t passed = loop_now_ms(i->loop) - i->heard_ms;
+
+    after(i, passed < UNRENEWED_MS ? UNRENEWED_MS - passed : 0, doubt);
+}
+
+/* For a while. */
+static void trust(struct identity *i)
+{
+    i->heard_ms = loop_now_ms(i->loop);
+    doubt_later(i);
+}
+
+static void on_doubt(void *arg, const struct fetch_result *r)
+{
+    struct identity *i = arg;
+    struct lease l;
+    int64_t renewed_us = 0;
+
+    if (left_meanwhile(i) || i->next != doubt) /* it is decided anew */
+        return;
+    if (api_answered(r, 200) && read_lease(i, r, &l))
+        renewed_us = l.renew_us;
+    if (!api_answered(r, 404) && (renewed_us == 0 || renewed_us != i->renewed_us)) {
+        i->renewed_us = renewed_us;
+        trust(i);
+        return;
+    }
+    log_warning("The local kube-apiserver renews no identity Lease of this name, so it is published here: is its "
+                "feature gate APIServerIdentity off, or its host name another one (hostname-override)?",
+                LT("lease", i->id), LU("minorVersion", i->minor));
+    i->silent = true;
+    decide(i);
+}
+
+/* Nothing was seen of a Lease that the local server ought to renew. Who may not read it, or cannot, knows nothing. */
+static void doubt(struct identity *i)
+{
+    if (loop_now_ms(i->loop) - i->heard_ms < UNRENEWED_MS)
+        doubt_later(i);
+    else if (api_local_unreachable(i->o.api) || !send(i, "GET", i->path, NULL, on_doubt))
+        trust(i);
+}
+
 static void observe(struct identity *i, const char *why)
 {
     char older[SERVER_ID_BYTES_126];
@@ -398,7 +448,11 @@ static void observe(struct identity *i, const char *why)
         log_info("The identity Lease of this server is left to the local kube-apiserver", LT("lease", i->id),
                  LT("why", why), LU("minorVersion", i->minor));
     i->may_exist = i->conceded = false;
+    if (i->state != STATE_OBSERVING)
+        i->heard_ms = loop_now_ms(i->loop);
     set_state(i, STATE_OBSERVING);
+    if (i->o.mode == IDENTITY_AUTO)
+        doubt_later(i);
 }
 
 static void begin(struct identity *i)
@@ -439,7 +493,7 @@ static void on_version(void *arg, const struct fetch_result *r)
         decide(i);
     else if (i->o.mode == IDENTITY_OBSERVE)
         observe(i, "configured");
-    else if (v.minor >= FIRST_PUBLISHING_MINOR)
+    else if (v.minor >= FIRST_PUBLISHING_MINOR && !i->silent)
         observe(i, "it publishes identities itself");
     else
         begin(i);
@@ -490,6 +544,7 @@ static void renew_now(struct identity *i)
 
 void identity_restarted(struct identity *i)
 {
+    i->heard_ms = loop_now_ms(i->loop);
     identity_recheck(i); /* another process may be another version */
     i->anew = i->may_exist;
     renew_now(i);
@@ -523,6 +578,9 @@ void identity_seen(struct identity *i, const struct lease *l)
 {
     if (!is_followed(i, l))
         return;
+    if (l->renew_us != i->renewed_us)
+        i->heard_ms = loop_now_ms(i->loop);
+    i->renewed_us = l->renew_us;
     lease_news_seen(i->news, l->discovery);
     lease_address_seen(i->address, l);
 }

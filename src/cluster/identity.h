@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The API server identity Lease of this node, by which peers know that it exists. It is published here if the local
- * kube-apiserver does not do so (before 1.26, or if configured), else only observed. The object is the one that
- * kube-apiserver >= 1.26 writes: in kube-system, named by the server ID, holder "<id>_<uuid>", 3600 s, renewed every 10
- * s ± 4 % (pkg/controlplane/apiserver, lease/controller.go).
+ * kube-apiserver does not do so (before 1.26, with its feature gate off, or if configured), else only observed. The
+ * object is the one that kube-apiserver >= 1.26 writes: in kube-system, named by the server ID, holder "<id>_<uuid>",
+ * 3600 s, renewed every 10 s ± 4 % (pkg/controlplane/apiserver, lease/controller.go).
  *
  * Unlike in kube-apiserver, every deletion has preconditions, and of two processes with the same host name the one that
  * sees the other renew the Lease gives way, so that no Lease in use is deleted.
@@ -20,7 +20,7 @@ struct identity;
 
 enum identity_mode {
     IDENTITY_OFF,
-    IDENTITY_AUTO,    /* publish if the local server is older than 1.26 and nobody else renews a Lease of this name */
+    IDENTITY_AUTO,    /* publish if the local server is older than 1.26, or renews none, and nobody else does so */
     IDENTITY_OBSERVE, /* never publish; at most add the address for peers to the server's own Lease */
     IDENTITY_PUBLISH,
 };

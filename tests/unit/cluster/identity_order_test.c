@@ -359,7 +359,7 @@ static void another_server(void)
     k = kube_server_new(s.w.store, s.w.back, "cp-a", "10.0.0.9:6443", KIT_BASE);
     kube_set_minor(k, 24);
     cluster_kit_start(&s.w);
-    sim_run_ms(s.w.loop, 60000);
+    sim_run_ms(s.w.loop, 30000);
     ok(!lease_there(&s), "left to 1.28");
     origin = origin_new(s.w.back, &o);
     s.w.opts.local = origin;

@@ -590,11 +590,11 @@ static void changes_mode(void)
     reload(&s, IDENTITY_OBSERVE, "10.0.0.1:16443");
     ok(!lease_there(&s), "observe: what was published is removed");
     is_double(cluster_kit_metric(&s.w, "mvproxy_identity_lease_publishing", NULL), 0, "and no more of it");
-    sim_run_ms(s.w.loop, 60000);
+    sim_run_ms(s.w.loop, 15000);
     ok(!lease_there(&s), "nothing comes later");
     posts = kube_lease_writes(s.w.store, "POST");
     reload(&s, IDENTITY_AUTO, "10.0.0.1:16443");
-    sim_run_ms(s.w.loop, 60000);
+    sim_run_ms(s.w.loop, 15000);
     is_u64(kube_lease_writes(s.w.store, "POST"), posts, "auto: 1.28 does it by itself");
     reload(&s, IDENTITY_PUBLISH, "10.0.0.1:16443");
     ok(by_us(&s), "publish: at once");

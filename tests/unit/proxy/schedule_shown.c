@@ -10,8 +10,7 @@
 #include "unit/proxy/schedule.h"
 
 enum {
-    LAPSED_MS = 50000, /* after its last renewal a server must be taken for away */
-    POLL_MS = 10000,   /* until a poll that nobody answers has failed */
+    POLL_MS = 10000, /* until a poll that nobody answers has failed */
     /* Until two in a row of a server that hangs have: the first one begins when that has not answered for 1.4 s. */
     HANGING_MS = 2500 + 2 * POLL_MS,
 };
@@ -99,16 +98,6 @@ static bool has_just_woken(struct schedule *s, unsigned from, unsigned to)
     return s->hung_ms[to] > 0 && seen_ms <= s->woke_ms[to] + RENEWED_MS + schedule_patience(s);
 }
 
-/* Nobody renews its Lease, though it can be read: it may be another one that answers there. */
-static bool has_lapsed(struct schedule *s, unsigned from, unsigned to)
-{
-    uint64_t followed = min_of(fleet_server_up(s->fleet, from), fleet_proxy_up(s->fleet, from));
-
-    return from != to && s->unrenewed_ms[to] > 0 && now_of(s) > s->unrenewed_ms[to] + LAPSED_MS &&
-           followed > LAPSED_MS && s->met[from][to] && s->lied_ms[to] == 0 && !schedule_etcd_troubled(s) &&
-           schedule_in_touch(s, from, to) > LAPSED_MS;
-}
-
 /* Each probe that failed had it read anew, and over legacy discovery that takes many answers. */
 static bool may_have_come_anew(struct schedule *s, unsigned node)
 {
@@ -160,7 +149,7 @@ static enum standing standing_of(struct schedule *s, unsigned from, unsigned to)
 {
     if (is_there(s, from, to))
         return STANDING_THERE;
-    if (is_away(s, from, to) || has_lapsed(s, from, to))
+    if (is_away(s, from, to)) /* who only does not renew may: its mvproxy does, after a while */
         return STANDING_AWAY;
     if (from != to && !s->could_hear[from][to])
         return STANDING_NOTHING;
