@@ -13,7 +13,7 @@
 #include "base/contract.h"
 #include "base/state.h"
 #include "net/egress_proxy.h"
-#include "net/handshake_queue.h"
+#include "net/fair_queue.h"
 #include "net/lifetime.h"
 #include "net/loop_internal.h"
 #include "net/relay.h"
@@ -68,7 +68,7 @@ struct dial {
     struct dial_address addresses[MAX_ADDRESSES];
     size_t n_addresses, next;
     char failure[512];
-    struct handshake_step first; /* its turn to try the first address */
+    struct loop_deferred first; /* its turn to try the first address */
 };
 
 static void free_dial(void *arg)
@@ -87,7 +87,7 @@ static void drop_attempt(void *arg)
 {
     struct dial *d = arg;
 
-    handshake_queue_cancel(loop_server_handshakes(d->loop), &d->first);
+    fair_queue_cancel(loop_server_handshakes(d->loop), &d->first);
     if (d->tunnel != NULL)
         egress_proxy_cancel(d->opts.egress, d->tunnel);
     d->tunnel = NULL;
@@ -280,7 +280,7 @@ static void step(void *arg)
 static void start_trying(struct dial *d)
 {
     move(d, DIAL_TRYING);
-    handshake_queue_add(loop_server_handshakes(d->loop), &d->first, slice_str(d->host), false);
+    fair_queue_add(loop_server_handshakes(d->loop), &d->first, slice_str(d->host), false);
 }
 
 static void on_deadline(void *arg)
@@ -436,7 +436,7 @@ struct dial *dial_start(struct loop *l, const struct dial_opts *o, dial_fn *fn, 
     d->host = mem_strdup(o->host);
     d->server_name = o->server_name == NULL ? NULL : mem_strdup(o->server_name);
     lifetime_init(&d->life, l, "dial");
-    d->first = (struct handshake_step){.fn = step, .arg = d};
+    d->first = (struct loop_deferred){.fn = step, .arg = d};
     lifetime_guest(&d->life, &d->attempt, drop_attempt, d);
     d->timer = lifetime_timer(&d->life, on_deadline, d);
     if (d->opts.tls != NULL)

@@ -39,11 +39,11 @@ struct loop_signal {
 
 struct loop {
     struct event_base *base;
-    struct event *wait_limit; /* ends the wait of loop_run_once() */
-    struct list queues[LOOP_AT_EXIT + 1];
-    struct list late; /* timers that are held after a gap */
+    struct event *wait_limit;             /* ends the wait of loop_run_once() */
+    struct list queues[LOOP_AT_EXIT + 1]; /* but for LOOP_BULK */
+    struct list late;                     /* timers that are held after a gap */
     struct list signals;
-    struct handshake_queue *handshakes, *server_handshakes;
+    struct fair_queue *handshakes, *server_handshakes, *bulk;
     struct metric *lag, *suspended;
     struct metrics *metrics;
     void *resolver;
@@ -134,9 +134,10 @@ struct loop *loop_new(struct metrics *metrics)
     l->base = new_base();
     if (l->base != NULL)
         l->wait_limit = event_new(l->base, -1, 0, on_wait_limit, NULL);
-    l->handshakes = handshake_queue_new();
-    l->server_handshakes = handshake_queue_new();
-    if (l->wait_limit == NULL || l->handshakes == NULL || l->server_handshakes == NULL) {
+    l->handshakes = fair_queue_new();
+    l->server_handshakes = fair_queue_new();
+    l->bulk = fair_queue_new();
+    if (l->wait_limit == NULL || l->handshakes == NULL || l->server_handshakes == NULL || l->bulk == NULL) {
         log_emit(LOG_FATAL, 0, __FILE__, __LINE__, "Could not make the event loop", LOG_KVS());
         exit(1);
     }
@@ -221,6 +222,14 @@ void loop_misuse(struct loop *l, const char *what, const char *of)
         log_error("Refused by the event loop", LT("what", what), LT("of", of));
 }
 
+/* What has no address has a lane for itself, named by what no address looks like. */
+static void queue_bulk(struct loop *l, struct loop_deferred *d)
+{
+    struct slice own = slice_of((const char *)&d, sizeof(d));
+
+    fair_queue_add(l->bulk, d, d->address != NULL ? slice_str(d->address) : own, false);
+}
+
 void loop_queue(struct loop *l, enum loop_queue q, struct loop_deferred *d, loop_fn *fn, void *arg)
 {
     if (list_linked(&d->node)) {
@@ -230,12 +239,17 @@ void loop_queue(struct loop *l, enum loop_queue q, struct loop_deferred *d, loop
     }
     d->fn = fn;
     d->arg = arg;
-    list_push_back(&l->queues[q], &d->node);
+    if (q == LOOP_BULK)
+        queue_bulk(l, d);
+    else
+        list_push_back(&l->queues[q], &d->node);
 }
 
 void loop_unqueue(struct loop *l, enum loop_queue q, struct loop_deferred *d)
 {
-    if (list_linked(&d->node))
+    if (q == LOOP_BULK)
+        fair_queue_cancel(l->bulk, d);
+    else if (list_linked(&d->node))
         list_remove(&l->queues[q], &d->node);
 }
 
@@ -280,12 +294,12 @@ void loop_defer_cancel(struct loop *l, struct loop_deferred *d)
 }
 
 /* At least one, so that they get on however busy the others are. */
-static void run_handshakes(struct loop *l, struct handshake_queue *q, uint64_t part_us)
+static void run_handshakes(struct loop *l, struct fair_queue *q, uint64_t part_us)
 {
     uint64_t end = clock_us() + part_us;
-    struct handshake_step *n;
+    struct loop_deferred *n;
 
-    while ((n = handshake_queue_next(q)) != NULL) {
+    while ((n = fair_queue_next(q)) != NULL) {
         loop_enter(l);
         n->fn(n->arg);
         loop_leave(l);
@@ -294,16 +308,37 @@ static void run_handshakes(struct loop *l, struct handshake_queue *q, uint64_t p
     }
 }
 
-/* A queue that has a part of the turn: dear to all others is a turn's length, and to these not to be left with nothing
- * beside them. */
-static void run_part(struct loop *l, struct list *queue)
+/* Of a part of the turn: dear to all others is a turn's length, and to these not to be left with nothing beside them.
+ */
+static uint64_t end_of_part(const struct loop *l)
 {
     uint64_t now = clock_us(), spent = l->awake ? now - l->awake_since_us : 0;
-    uint64_t end = now + (spent / 2 > BULK_TURN_US ? spent / 2 : BULK_TURN_US);
+
+    return now + (spent / 2 > BULK_TURN_US ? spent / 2 : BULK_TURN_US);
+}
+
+/* As many as wait when it starts: then the sockets have their chance. Who leaves in between counts, or who came later
+ * would have his place. */
+static void run_bulk(struct loop *l)
+{
+    uint64_t end = end_of_part(l), gone = fair_queue_gone(l->bulk) + fair_queue_waiting(l->bulk);
+    struct loop_deferred *d;
+
+    while (fair_queue_gone(l->bulk) < gone && (d = fair_queue_next(l->bulk)) != NULL) {
+        loop_enter(l);
+        d->fn(d->arg);
+        loop_leave(l);
+        if (clock_us() >= end)
+            return;
+    }
+}
+
+static void run_closing(struct loop *l)
+{
+    struct list *queue = &l->queues[LOOP_CLOSING];
+    uint64_t end = end_of_part(l);
     struct list_node *n, mark = {NULL, NULL};
 
-    if (queue->count == 0)
-        return;
     list_push_back(queue, &mark);
     while ((n = list_pop_front(queue)) != &mark) {
         loop_enter(l);
@@ -358,8 +393,8 @@ void loop_release_timer(struct loop *l, struct loop_deferred *late)
 
 static bool has_work(const struct loop *l)
 {
-    return l->queues[LOOP_DEFERRED].count > 0 || l->queues[LOOP_BULK].count > 0 || l->queues[LOOP_CLOSING].count > 0 ||
-           handshake_queue_waiting(l->handshakes) > 0 || handshake_queue_waiting(l->server_handshakes) > 0;
+    return l->queues[LOOP_DEFERRED].count > 0 || fair_queue_waiting(l->bulk) > 0 || l->queues[LOOP_CLOSING].count > 0 ||
+           fair_queue_waiting(l->handshakes) > 0 || fair_queue_waiting(l->server_handshakes) > 0;
 }
 
 /*
@@ -426,9 +461,9 @@ static void run_all_handshakes(struct loop *l)
     l->cuts = cut ? l->cuts + 1 : 0;
     if (l->cuts % CUT_TURNS != 0)
         return;
-    if (handshake_queue_waiting(l->handshakes) > 0)
+    if (fair_queue_waiting(l->handshakes) > 0)
         run_handshakes(l, l->handshakes, HANDSHAKE_TURN_US);
-    if (handshake_queue_waiting(l->server_handshakes) > 0)
+    if (fair_queue_waiting(l->server_handshakes) > 0)
         run_handshakes(l, l->server_handshakes, SERVER_HANDSHAKE_TURN_US);
 }
 
@@ -452,11 +487,13 @@ static void run_turn(struct loop *l, bool may_block)
     l->in_events = false;
     seen = l->seen;
     run_all_handshakes(l);
-    run_part(l, &l->queues[LOOP_BULK]);
+    if (fair_queue_waiting(l->bulk) > 0)
+        run_bulk(l);
     if (l->catching_up && has_caught_up(l, seen))
         run_late_timers(l);
     run_deferred(l);
-    run_part(l, &l->queues[LOOP_CLOSING]);
+    if (l->queues[LOOP_CLOSING].count > 0)
+        run_closing(l);
     log_flush();
     end_turn(l);
 }
@@ -544,11 +581,13 @@ void loop_free(struct loop *l)
     if (l->resolver != NULL)
         l->resolver_release(l->resolver);
     /* The resolver's last callbacks and what libevent itself has put off come through the loop. */
-    for (unsigned i = 0; i < DRAIN_ROUNDS && (i < 2 || l->queues[LOOP_DEFERRED].count > 0); i++)
+    for (unsigned i = 0;
+         i < DRAIN_ROUNDS && (i < 2 || l->queues[LOOP_DEFERRED].count + fair_queue_waiting(l->bulk) > 0); i++)
         run_turn(l, false);
     run_all(l, LOOP_CLOSING);
-    handshake_queue_free(l->handshakes);
-    handshake_queue_free(l->server_handshakes);
+    fair_queue_free(l->handshakes);
+    fair_queue_free(l->server_handshakes);
+    fair_queue_free(l->bulk);
     event_free(l->wait_limit);
     event_base_free(l->base);
     buf_free_list_free(&l->free_list);
@@ -578,12 +617,12 @@ struct buf_free_list *loop_free_list(struct loop *l)
     return &l->free_list;
 }
 
-struct handshake_queue *loop_handshakes(struct loop *l)
+struct fair_queue *loop_handshakes(struct loop *l)
 {
     return l->handshakes;
 }
 
-struct handshake_queue *loop_server_handshakes(struct loop *l)
+struct fair_queue *loop_server_handshakes(struct loop *l)
 {
     return l->server_handshakes;
 }

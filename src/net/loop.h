@@ -17,6 +17,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 
+struct fair_lane;
 struct loop;
 struct loop_timer;
 struct metrics;
@@ -70,6 +71,8 @@ struct loop_deferred {
     struct list_node node;
     loop_fn *fn;
     void *arg;
+    const char *address;    /* LOOP_BULK: has its turns together with all of it; NULL: its own. Valid while it waits */
+    struct fair_lane *lane; /* of a fair queue: where it waits */
 };
 void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);
 void loop_defer_cancel(struct loop *l, struct loop_deferred *d);

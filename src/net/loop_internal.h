@@ -7,7 +7,7 @@
 
 #include "base/limits.h"
 #include "net/buf_free_list.h"
-#include "net/handshake_queue.h"
+#include "net/fair_queue.h"
 #include "net/loop.h"
 
 /*
@@ -77,18 +77,26 @@ struct recv_area *loop_recv_area_peek(struct loop *l);
 /* The memory that writing buffers share. */
 struct buf_free_list *loop_free_list(struct loop *l);
 
-/* Work that has only a part of each turn: with clients, with servers. */
-struct handshake_queue *loop_handshakes(struct loop *l);
-struct handshake_queue *loop_server_handshakes(struct loop *l);
+/*
+ * Steps of handshakes are thousands of times as dear as what provokes them, so they never hold up those who have a
+ * connection: they have so much of each turn, all together; a single step may take longer, as a signature of RSA does.
+ * Handshakes with servers have a queue and a part of their own, by the servers' addresses: they are ours, and requests
+ * wait for them. There the first step is to connect (dial.h).
+ */
+enum { HANDSHAKE_TURN_US = 250, SERVER_HANDSHAKE_TURN_US = 500 };
+struct fair_queue *loop_handshakes(struct loop *l);
+struct fair_queue *loop_server_handshakes(struct loop *l);
 
 /* As given to loop_new(); may be NULL. */
 struct metrics *loop_metrics(const struct loop *l);
 
 /*
  * Work that moves much: what it takes in a turn is limited, so that whoever asks for little does not wait for it. Each
- * turn does BULK_TURN_US of it, and a third of the turn if all else takes long; at least one piece, the oldest first.
- * What is left over waits for the next turn, which does not block. A node that is queued keeps its place. The same
- * holds for LOOP_CLOSING.
+ * turn does BULK_TURN_US of it, and a third of the turn if all else takes long; at least one piece. What is left over
+ * waits for the next turn, which does not block. A node that is queued keeps its place.
+ *
+ * Addresses (loop_deferred) take turns, and what has none is like one for itself; of one address the oldest comes
+ * first. The same holds for LOOP_CLOSING, but that there the oldest of all comes first.
  */
 enum { BULK_TURN_US = 500 };
 void loop_bulk(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);

@@ -81,11 +81,11 @@ void stream_break(struct stream *s, const char *why);
  */
 void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg);
 
-/*
- * A new message begins: what comes now says nothing of the amount to come. Streams on which much comes share a part of
- * each turn, so that the others are not held up; from here on this one is not among them until much comes again.
- */
+/* A new message begins: what comes now says nothing of the amount to come. Streams on which much comes share a part of
+ * each turn, so that the others are not held up; this one is not among them until much comes again. */
 void stream_begin_message(struct stream *s);
+/* There it has the turns of its address, with all others that say so, not its own. The address, or NULL: none. */
+const char *stream_share_turns(struct stream *s);
 
 /* The first contiguous piece of what waits, valid until the next call on this stream; n is 0 when nothing waits. */
 struct slice stream_peek(struct stream *s);

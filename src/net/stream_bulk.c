@@ -2,7 +2,8 @@
 /*
  * Streams that move much take turns. A turn of the loop that reads 64 KB of each of a hundred streams, encrypts and
  * sends it, takes ten milliseconds, and whoever asks for little waits for two of them. So a stream on which much has
- * come is read and written in the part of the turn that such streams share (loop_bulk()), one after the other.
+ * come is read and written in the part of the turn that such streams share (loop_bulk()), one after the other; those of
+ * one client address have the turns of one, where the front says so.
  */
 #include "net/stream_bulk.h"
 
@@ -43,6 +44,14 @@ static void bulk_work(void *arg)
 void stream_bulk_init(struct stream *s)
 {
     lifetime_work_init(&s->life, &s->bulk_work, LOOP_BULK, bulk_work, s);
+}
+
+const char *stream_share_turns(struct stream *s)
+{
+    const char *address = s->remote_ip[0] != '\0' ? s->remote_ip : NULL;
+
+    lifetime_work_share(&s->bulk_work, address);
+    return address;
 }
 
 bool stream_read_later(struct stream *s)

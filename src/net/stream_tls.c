@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Transport with TLS, over tls_bio. The handshake is ours, step by step, since it waits for its part of a turn
- * (handshake_queue.h), and of clients costs next to nothing before a byte has come. Towards servers a bufferevent reads
+ * (fair_queue.h), and of clients costs next to nothing before a byte has come. Towards servers a bufferevent reads
  * what comes then; of clients that is ours, too, which spares each of thousands a kilobyte. Writing goes straight
  * through SSL_write, which never blocks on this BIO, so the writing half of the bufferevent stays idle.
  * docs/internals/stream.md tells why each of the less obvious calls is there.
@@ -39,9 +39,9 @@ struct tls_conn {
     BIO *bio_object;         /* belongs to ssl */
     struct bufferevent *bev; /* towards servers, after the handshake: reads */
     struct tls_bio bio;
-    struct tls_hello hello;     /* server: until the handshake is over */
-    struct handshake_step step; /* of the handshake */
-    struct quota *quota;        /* is charged with `held`; NULL: none */
+    struct tls_hello hello;    /* server: until the handshake is over */
+    struct loop_deferred step; /* of the handshake */
+    struct quota *quota;       /* is charged with `held`; NULL: none */
     size_t held; /* TLS_STATE_BYTES while there is an SSL, for the certificates in it, and for the bufferevent */
     struct tls_identity *identity;
     char *server_name;
@@ -485,7 +485,7 @@ static void take_step(void *arg)
     stream_deliver(s);
 }
 
-static struct handshake_queue *queue_of(const struct stream *s)
+static struct fair_queue *queue_of(const struct stream *s)
 {
     return s->tls->ctx->server ? loop_handshakes(s->loop) : loop_server_handshakes(s->loop);
 }
@@ -499,7 +499,7 @@ static void on_handshake_input(evutil_socket_t fd, short what, void *arg)
     (void)what;
     loop_enter(l);
     if (s->state == STREAM_HANDSHAKING)
-        handshake_queue_add(queue_of(s), &s->tls->step, slice_str(s->remote_ip), s->tls->ssl != NULL);
+        fair_queue_add(queue_of(s), &s->tls->step, slice_str(s->remote_ip), s->tls->ssl != NULL);
     loop_leave(l);
 }
 
@@ -515,7 +515,7 @@ bool stream_tls_init(struct stream *s, const struct stream_opts *o)
     t->ctx = tls_ctx_ref(o->tls);
     if (o->server_name != NULL && (t->server_name = mem_strdup(o->server_name)) == NULL)
         return false;
-    t->step = (struct handshake_step){.fn = take_step, .arg = s};
+    t->step = (struct loop_deferred){.fn = take_step, .arg = s};
     tls_bio_init(&t->bio, s);
     return t->ctx->server || (make_ssl(s) && (!o->http2 || tls_offer_http2(t->ctx, t->ssl)));
 }
@@ -544,7 +544,7 @@ static void tls_start(struct stream *s)
     t->session_key = session_key(s, t);
     if (t->session_key != NULL)
         tls_sessions_offer(t->ctx->sessions, t->ssl, t->session_key);
-    handshake_queue_add(queue_of(s), &t->step, slice_str(s->remote_ip), false);
+    fair_queue_add(queue_of(s), &t->step, slice_str(s->remote_ip), false);
 }
 
 static void tls_detach(struct stream *s)
@@ -553,7 +553,7 @@ static void tls_detach(struct stream *s)
 
     if (t == NULL)
         return;
-    handshake_queue_cancel(queue_of(s), &t->step);
+    fair_queue_cancel(queue_of(s), &t->step);
     tls_bio_detach(&t->bio, t->bio_object);
     event_del(&s->readable);
     if (t->bev != NULL)

@@ -39,7 +39,7 @@ struct handshake {
     struct lifetime_guest event_guest, step_guest;
     struct loop_timer *timer;
     struct event ready;
-    struct handshake_step step;
+    struct loop_deferred step;
     struct tls_hello hello;
     bool begun;
     size_t alike;              /* of this address, itself with them */
@@ -92,7 +92,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     loop_enter(l);
-    handshake_queue_add(loop_handshakes(l), &h->step, slice_str(h->ip), h->begun);
+    fair_queue_add(loop_handshakes(l), &h->step, slice_str(h->ip), h->begun);
     loop_leave(l);
 }
 
@@ -105,7 +105,7 @@ static void leave_queue(void *arg)
 {
     struct handshake *h = arg;
 
-    handshake_queue_cancel(loop_handshakes(h->acceptor->loop), &h->step);
+    fair_queue_cancel(loop_handshakes(h->acceptor->loop), &h->step);
 }
 
 static void await(struct handshake *h, short what)
@@ -259,7 +259,7 @@ static bool begin_later(struct tls_acceptor *a, struct bufferevent *bev, SSL *ss
     h->acceptor = a;
     h->bev = bev;
     h->ssl = ssl;
-    h->step = (struct handshake_step){.fn = take_step, .arg = h};
+    h->step = (struct loop_deferred){.fn = take_step, .arg = h};
     lifetime_init(&h->life, a->loop, "handshake with the admin listener");
     h->timer = lifetime_timer(&h->life, on_timeout, h);
     if (h->timer == NULL) {

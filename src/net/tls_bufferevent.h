@@ -14,7 +14,7 @@ struct tls_acceptor;
 struct tls_peer;
 
 /*
- * Handshakes of accepted connections, with their parts of the loop's turns (handshake_queue.h). Who has not ended his
+ * Handshakes of accepted connections, with their parts of the loop's turns (fair_queue.h). Who has not ended his
  * after timeout_ms (0: TIMEOUT_HANDSHAKE_MS) is closed, and of more than LIMIT_ADMIN_HANDSHAKES the oldest of the
  * address that has most, which `crowded` is told. Ends the process when out of memory: for start-up.
  */

@@ -394,6 +394,11 @@ void stream_begin_message(struct stream *s)
     (void)s;
 }
 
+const char *stream_share_turns(struct stream *s)
+{
+    return stream_remote_ip(s);
+}
+
 /* ---- life ---- */
 
 struct stream *sim_stream_new(struct sim_net *net, struct pipe *p, enum pipe_side side, const char *ip)

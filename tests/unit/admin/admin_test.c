@@ -214,7 +214,7 @@ static void test_context_replaced_anywhere(void)
 /* Somebody else's handshake, which takes what a turn has for all of them, again and again. */
 struct busy {
     struct loop *loop;
-    struct handshake_step step;
+    struct loop_deferred step;
 };
 
 static void spend(void *arg)
@@ -224,7 +224,7 @@ static void spend(void *arg)
 
     while (clock_us() < end)
         ;
-    handshake_queue_add(loop_handshakes(b->loop), &b->step, SLICE_LIT("10.0.0.1"), false);
+    fair_queue_add(loop_handshakes(b->loop), &b->step, SLICE_LIT("10.0.0.1"), false);
 }
 
 /* The handshake of one client of the admin listener, how many steps of handshakes wait at most, and whether it ends. */
@@ -242,7 +242,7 @@ static size_t waiting_in_handshake(struct admin_kit *k, struct tls_ctx *tls, boo
         tap_bail("no client");
     while (!c.over && clock_ms() < end) {
         loop_run_once(k->loop, 20);
-        n = handshake_queue_waiting(loop_handshakes(k->loop));
+        n = fair_queue_waiting(loop_handshakes(k->loop));
         most = n > most ? n : most;
     }
     *answered = slice_has_prefix(buf_slice(&c.in), SLICE_LIT("HTTP/1.1 200 "));
@@ -265,8 +265,8 @@ static void test_handshakes_take_turns(void)
     most = waiting_in_handshake(&k, client, &answered);
     is_u64(most, 2, "a handshake with the admin listener waits for its part of a turn, as all do");
     ok(answered, "and has it");
-    handshake_queue_cancel(loop_handshakes(k.loop), &busy.step);
-    is_u64(handshake_queue_waiting(loop_handshakes(k.loop)), 0, "nobody is left there");
+    fair_queue_cancel(loop_handshakes(k.loop), &busy.step);
+    is_u64(fair_queue_waiting(loop_handshakes(k.loop)), 0, "nobody is left there");
     tls_ctx_unref(tls);
     tls_ctx_unref(client);
     admin_kit_end(&k);

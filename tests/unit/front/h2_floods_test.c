@@ -331,6 +331,15 @@ static unsigned held_of(const struct front_h2_kit *k, const char *client)
     return n;
 }
 
+static unsigned held_from(const struct front_h2_kit *k, const char *ip)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < k->n_held; i++)
+        n += k->held[i].x != NULL && strcmp(exchange_client(k->held[i].x)->ip, ip) == 0;
+    return n;
+}
+
 static bool others_are_held(void *arg)
 {
     return held_of(arg, "10.0.0.2") == 2;
@@ -539,6 +548,32 @@ static void test_dear_heads_in_turns(struct front_h2_kit *k)
     client_close(&other, STREAM_CLOSE_NOW);
 }
 
+/* Who has many connections has no more turns for that than who has one. */
+static void test_dear_heads_of_an_address(struct front_h2_kit *k)
+{
+    enum { CROWD = 8 };
+    struct stream *s[CROWD + 1];
+
+    connect_with_large_heads(k);
+    s[0] = k->s;
+    for (unsigned i = 1; i <= CROWD; i++) {
+        h2_kit_connect_from(k, i < CROWD ? 1 : 2);
+        s[i] = k->s;
+    }
+    for (unsigned i = 0; i <= CROWD; i++) {
+        k->s = s[i];
+        send_dear_heads(k, 0, 1, NULL);
+    }
+    for (int turn = 0; turn < 10000 && held_from(k, "127.0.0.2") == 0; turn++)
+        loop_run_once(k->front.loop, 20);
+    is_u64(held_from(k, "127.0.0.2"), 1, "a large head of another address");
+    ok(k->n_held - 1 <= CROWD / 4, "does not wait for those of eight connections of one, but for %u of them",
+       k->n_held - 1);
+    for (unsigned i = 0; i <= CROWD; i++)
+        stream_close(s[i], STREAM_CLOSE_ABORT);
+    k->s = NULL;
+}
+
 /* A hundred heads in one piece of input, each of which has us do something: they are not begun all at once. */
 static void test_dear_requests_in_turns(struct front_h2_kit *k)
 {
@@ -643,6 +678,7 @@ static const struct h2_kit_story stories[] = {
     {"dear heads", test_dear_heads},
     {"many dear heads", test_many_dear_heads},
     {"dear heads in turns", test_dear_heads_in_turns},
+    {"dear heads of an address", test_dear_heads_of_an_address},
     {"dear requests in turns", test_dear_requests_in_turns},
     {"dear heads of all lengths", test_dear_heads_of_all_lengths},
     {"stream limit", test_stream_limit},

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/front/h2_kit.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "lib/tap.h"
+#include "net/stream_internal.h"
 
 enum { TEXT_BYTES = 64 << 10, PIECE = 16 << 10 };
 
@@ -344,22 +346,46 @@ static bool is_open(void *arg)
     return k->opened || k->end != CLIENT_OPEN;
 }
 
-void h2_kit_connect(struct front_h2_kit *k, bool raw, bool manual)
+/* from: 127.0.0.n; 0: any. */
+static struct stream *reach(struct front_h2_kit *k, unsigned char from)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET,
                                .sin_port = htons((uint16_t)front_port(k->front.front)),
                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct stream_opts o = {.fn = on_event, .arg = k, .tls = k->front.client_tls};
 
+    int fd;
+
+    if (from == 0)
+        return stream_connect(k->front.loop, (struct sockaddr *)&addr, sizeof(addr), &o);
+    fd = client_raw_from(&k->front, from);
+    if (fcntl(fd, F_SETFL, O_NONBLOCK) != 0)
+        tap_bail("O_NONBLOCK");
+    return stream_adopt(k->front.loop, fd, NULL, "server", &o);
+}
+
+static void connect_from(struct front_h2_kit *k, unsigned char from)
+{
     k->opened = false;
     k->end = CLIENT_OPEN;
     k->goaways = k->pings = k->settings = 0;
     k->received = 0;
-    k->s = stream_connect(k->front.loop, (struct sockaddr *)&addr, sizeof(addr), &o);
+    k->s = reach(k, from);
     if (k->s == NULL || !front_kit_until(&k->front, is_open, k) || k->end != CLIENT_OPEN)
         tap_bail("client cannot connect");
     if (strcmp(stream_alpn(k->s), "h2") != 0)
         tap_bail("no h2: %s", stream_alpn(k->s));
+}
+
+void h2_kit_connect_from(struct front_h2_kit *k, unsigned char n)
+{
+    connect_from(k, n);
+    k->session = NULL;
+}
+
+void h2_kit_connect(struct front_h2_kit *k, bool raw, bool manual)
+{
+    connect_from(k, 0);
     k->session = raw ? NULL : make_session(k, manual);
     h2_kit_flush(k);
 }

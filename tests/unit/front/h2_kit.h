@@ -72,6 +72,7 @@ void h2_kit_start(struct front_h2_kit *k);
 void h2_kit_end(struct front_h2_kit *k);
 /* A connection, with a session unless raw. `manual`: windows open only by the test. */
 void h2_kit_connect(struct front_h2_kit *k, bool raw, bool manual);
+void h2_kit_connect_from(struct front_h2_kit *k, unsigned char n); /* raw, from 127.0.0.n */
 void h2_kit_disconnect(struct front_h2_kit *k);
 /* Sends what the session has to send. */
 void h2_kit_flush(struct front_h2_kit *k);

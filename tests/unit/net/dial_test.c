@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "lib/tap.h"
-#include "net/handshake_queue.h"
+#include "net/loop_internal.h"
 #include "unit/net/fixture.h"
 
 struct result {

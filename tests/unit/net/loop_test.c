@@ -223,7 +223,7 @@ static void test_timer_free_inside(struct loop *l)
 }
 
 struct dear {
-    struct handshake_step n;
+    struct loop_deferred n;
     struct log *g;
     const char *name;
     uint64_t takes_us;
@@ -240,7 +240,7 @@ static void spend(void *arg)
 }
 
 /* Each takes what all of them may take in a turn. */
-static void test_handshakes_in(struct loop *l, struct handshake_queue *q, uint64_t part_us)
+static void test_handshakes_in(struct loop *l, struct fair_queue *q, uint64_t part_us)
 {
     struct log g = {.l = l};
     struct dear dear[3] = {{.name = "1"}, {.name = "2"}, {.name = "3"}};
@@ -248,8 +248,8 @@ static void test_handshakes_in(struct loop *l, struct handshake_queue *q, uint64
     for (size_t i = 0; i < ROWS(dear); i++) {
         dear[i].g = &g;
         dear[i].takes_us = part_us;
-        dear[i].n = (struct handshake_step){.fn = spend, .arg = &dear[i]};
-        handshake_queue_add(q, &dear[i].n, SLICE_LIT("10.0.0.1"), false);
+        dear[i].n = (struct loop_deferred){.fn = spend, .arg = &dear[i]};
+        fair_queue_add(q, &dear[i].n, SLICE_LIT("10.0.0.1"), false);
     }
     loop_defer(l, &g.a, say_a, &g);
     loop_run_once(l, 10000);
@@ -257,7 +257,7 @@ static void test_handshakes_in(struct loop *l, struct handshake_queue *q, uint64
     loop_defer(l, &g.b, say_b, &g);
     loop_run_once(l, 10000);
     is_str(g.text, "1a2b", "what came meanwhile has its turn");
-    handshake_queue_cancel(q, &dear[2].n);
+    fair_queue_cancel(q, &dear[2].n);
     loop_defer(l, &g.c, say_c, &g);
     loop_run_once(l, 10000);
     is_str(g.text, "1a2bc", "who has gone is not served");
@@ -266,7 +266,7 @@ static void test_handshakes_in(struct loop *l, struct handshake_queue *q, uint64
 /* However many of the one kind there are, the other has its part. */
 static void test_handshakes(struct loop *l)
 {
-    struct handshake_queue *clients = loop_handshakes(l), *servers = loop_server_handshakes(l);
+    struct fair_queue *clients = loop_handshakes(l), *servers = loop_server_handshakes(l);
     struct log g = {.l = l};
     struct dear dear[4] = {{.name = "1"}, {.name = "2"}, {.name = "3"}, {.name = "4"}};
 
@@ -275,8 +275,8 @@ static void test_handshakes(struct loop *l)
     for (size_t i = 0; i < ROWS(dear); i++) {
         dear[i].g = &g;
         dear[i].takes_us = SERVER_HANDSHAKE_TURN_US;
-        dear[i].n = (struct handshake_step){.fn = spend, .arg = &dear[i]};
-        handshake_queue_add(i < 2 ? clients : servers, &dear[i].n, SLICE_LIT("10.0.0.1"), false);
+        dear[i].n = (struct loop_deferred){.fn = spend, .arg = &dear[i]};
+        fair_queue_add(i < 2 ? clients : servers, &dear[i].n, SLICE_LIT("10.0.0.1"), false);
     }
     loop_run_once(l, 10000);
     is_str(g.text, "13", "one with a client and one with a server in a turn");
@@ -322,6 +322,60 @@ static void test_part(struct loop *l, enum loop_queue q, const char *first, cons
     is_str(g.text, then, "one after the other; who has gone is not served");
     loop_run_once(l, 0);
     is_str(g.text, then, "who has been served was not queued twice");
+}
+
+static void test_bulk_by_address(struct loop *l)
+{
+    struct log g = {.l = l};
+    struct piece piece[] = {{.name = "1", .d.address = "10.0.0.1"},
+                            {.name = "2", .d.address = "10.0.0.1"},
+                            {.name = "3", .d.address = "10.0.0.1"},
+                            {.name = "4", .d.address = "10.0.0.1"},
+                            {.name = "a", .d.address = "10.0.0.2"},
+                            {.name = "x"},
+                            {.name = "y"}};
+
+    for (size_t i = 0; i < ROWS(piece); i++) {
+        piece[i].g = &g;
+        piece[i].began_us = clock_us();
+        loop_bulk(l, &piece[i].d, move_much, &piece[i]);
+    }
+    loop_run_once(l, 10000);
+    loop_run_once(l, 10000);
+    is_str(g.text, "1a", "addresses take turns, however much one of them has queued");
+    loop_bulk_cancel(l, &piece[1].d);
+    for (size_t i = 0; i < ROWS(piece); i++)
+        loop_run_once(l, 0);
+    is_str(g.text, "1axy34", "so does each that has none");
+}
+
+/* Queues itself again, as a stream does on which there is more. */
+struct again {
+    struct loop_deferred d;
+    struct log *g;
+    const char *name;
+};
+
+static void go_on(void *arg)
+{
+    struct again *a = arg;
+
+    add(a->g, a->name);
+    loop_bulk(a->g->l, &a->d, go_on, a);
+}
+
+/* Or the sockets would not be looked at as long as there is something to do. */
+static void test_bulk_again(struct loop *l)
+{
+    struct log g = {.l = l};
+    struct again again[] = {{.name = "a", .g = &g, .d.address = "10.0.0.1"}, {.name = "b", .g = &g}};
+
+    for (size_t i = 0; i < ROWS(again); i++)
+        loop_bulk(l, &again[i].d, go_on, &again[i]);
+    loop_run_once(l, 0);
+    is_str(g.text, "ab", "as many have their turn as waited when the part began");
+    for (size_t i = 0; i < ROWS(again); i++)
+        loop_bulk_cancel(l, &again[i].d);
 }
 
 /* Takes all that deferred work may take in a turn. */
@@ -406,8 +460,8 @@ static void test_events(struct loop *l)
         event_add(events[i], NULL);
     }
     loop_defer(l, &g.a, say_a, &g);
-    handshake.n = (struct handshake_step){.fn = spend, .arg = &handshake};
-    handshake_queue_add(loop_handshakes(l), &handshake.n, SLICE_LIT("10.0.0.1"), false);
+    handshake.n = (struct loop_deferred){.fn = spend, .arg = &handshake};
+    fair_queue_add(loop_handshakes(l), &handshake.n, SLICE_LIT("10.0.0.1"), false);
     loop_run_once(l, 10000);
     first = strcspn(g.text, "a");
     ok(first >= 1 && first <= 2, "a turn begins no further callback when events have had their part: %s", g.text);
@@ -645,6 +699,8 @@ int main(void)
     test_handshakes(l);
     test_part(l, LOOP_BULK, "1a", "1a3");
     test_part(l, LOOP_CLOSING, "a1", "a13");
+    test_bulk_by_address(l);
+    test_bulk_again(l);
     test_much_deferred(l);
     test_closed_at_exit();
     test_events(l);

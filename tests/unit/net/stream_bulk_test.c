@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams that move much share a part of each turn, one after the other; who asks for little does not wait for them. */
+#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -28,7 +29,8 @@ struct crowd {
     char served[64]; /* names, in the order in which they were told of bytes */
     size_t n_served;
     bool slow;
-    int piece; /* bytes of a record or a send; messages are as small when this is little */
+    bool by_address; /* the last of those that move much has one, the others have another */
+    int piece;       /* bytes of a record or a send; messages are as small when this is little */
     uint64_t turn_began_us;
 };
 
@@ -52,6 +54,7 @@ static void note(struct end *e, enum stream_event ev)
 static void member_open(struct crowd *c, size_t i, struct tls_ctx *ctx)
 {
     struct member *m = &c->m[i];
+    struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + (i == BULK - 1))};
     struct stream_opts o = {.fn = end_fn, .arg = &m->end, .tls = ctx};
     int pair[2];
 
@@ -61,9 +64,11 @@ static void member_open(struct crowd *c, size_t i, struct tls_ctx *ctx)
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
         tap_bail("socketpair");
     m->fd = pair[1];
+    o.client = c->by_address ? (const struct sockaddr *)&from : NULL;
     m->end.s = stream_accept(c->l, pair[0], &o);
     if (m->end.s == NULL)
         tap_bail("stream_accept");
+    ok((stream_share_turns(m->end.s) != NULL) == c->by_address, "%c has an address or none", m->name);
     if (ctx != NULL)
         m->ssl = bare_client(c->l, m->fd, NULL, 0, NULL);
     if (!run_until(c->l, m->end.seen[STREAM_OPENED] == 1))
@@ -145,6 +150,29 @@ static void test_order(struct loop *l, struct tls_ctx *ctx, const char *how)
     end(&c);
 }
 
+/* Three of one address and one of another: one of the three, the other, and so on. */
+static void test_addresses(struct loop *l, struct tls_ctx *ctx, const char *how)
+{
+    struct crowd c = {.l = l, .by_address = true};
+    size_t others = 0, last = 0;
+    bool seen[BULK] = {false};
+
+    begin(&c, ctx);
+    for (int i = 0; i < 4 * BULK; i++)
+        turn(&c);
+    for (size_t i = 0; i < c.n_served; i++) {
+        last += c.served[i] == 'A' + BULK - 1;
+        others += c.served[i] >= 'A' && c.served[i] < 'A' + BULK - 1;
+        if (c.served[i] >= 'A' && c.served[i] < 'A' + BULK)
+            seen[c.served[i] - 'A'] = true;
+    }
+    ok(last + 1 >= others && others + 1 >= last, "%s: an address with three streams has no more turns than one (%s)",
+       how, c.served);
+    for (size_t i = 0; i < BULK; i++)
+        ok(seen[i], "%s: %c is served", how, (char)('A' + i));
+    end(&c);
+}
+
 /*
  * A look brings few bytes then, but hundreds of records, which take several visits; whoever has been read to the end is
  * like everybody else until his next look.
@@ -223,6 +251,7 @@ int main(void)
     signal(SIGPIPE, SIG_IGN); /* OpenSSL's own sockets write to those that are gone */
     for (size_t i = 0; i < ROWS(contexts); i++) {
         test_order(l, contexts[i], names[i]);
+        test_addresses(l, contexts[i], names[i]);
         test_leaving(l, contexts[i], names[i]);
         test_end_while_waiting(l, contexts[i], names[i]);
     }

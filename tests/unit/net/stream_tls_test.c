@@ -181,14 +181,14 @@ static void test_handshake_waits(struct loop *l)
 
     for (size_t i = 0; i < ROWS(e); i++)
         half_pair(l, &e[i], cctx, &fds[i]);
-    is_u64(handshake_queue_waiting(loop_server_handshakes(l)), ROWS(e), "handshakes with servers wait");
-    is_u64(handshake_queue_waiting(loop_handshakes(l)), 0, "not among those with clients");
+    is_u64(fair_queue_waiting(loop_server_handshakes(l)), ROWS(e), "handshakes with servers wait");
+    is_u64(fair_queue_waiting(loop_handshakes(l)), 0, "not among those with clients");
     end_release(&e[0]);
-    is_u64(handshake_queue_waiting(loop_server_handshakes(l)), ROWS(e) - 1, "one less when its stream is closed");
+    is_u64(fair_queue_waiting(loop_server_handshakes(l)), ROWS(e) - 1, "one less when its stream is closed");
     is_int((int)recv(fds[1], hello, sizeof(hello), MSG_DONTWAIT), -1, "nothing is said before");
     ok(run_until(l, recv(fds[1], hello, sizeof(hello), MSG_DONTWAIT | MSG_PEEK) == sizeof(hello)), "then the hello");
     is_int(hello[0], 22, "comes");
-    ok(run_until(l, handshake_queue_waiting(loop_server_handshakes(l)) == 0), "of each");
+    ok(run_until(l, fair_queue_waiting(loop_server_handshakes(l)) == 0), "of each");
     is_int((int)write(fds[2], "HTTP/1.1 400 Bad\r\n\r\n", 20), 20, "a server that does not speak TLS");
     ok(run_until(l, e[2].seen[STREAM_FAILED] == 1), "fails (%s)", e[2].failure);
     close(fds[1]);

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns of those who wait for their handshake: between addresses, within one, and when memory is short. */
-#include "net/handshake_queue.h"
+/* Turns of those who wait: between addresses, within one, and when memory is short. */
+#include "net/fair_queue.h"
 
 #include "lib/tap.h"
 #include "unit/net/fixture.h"
 
 struct guest {
-    struct handshake_step n;
+    struct loop_deferred n;
     const char *name;
 };
 
 static struct guest guests[8] = {{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"},
                                  {.name = "e"}, {.name = "f"}, {.name = "g"}, {.name = "h"}};
 
-static void come(struct handshake_queue *q, const char *names, const char *address, bool begun)
+static void come(struct fair_queue *q, const char *names, const char *address, bool begun)
 {
     for (; *names != '\0'; names++)
-        handshake_queue_add(q, &guests[*names - 'a'].n, slice_str(address), begun);
+        fair_queue_add(q, &guests[*names - 'a'].n, slice_str(address), begun);
 }
 
 /* In the order in which they are served. */
-static const char *serve(struct handshake_queue *q, size_t max)
+static const char *serve(struct fair_queue *q, size_t max)
 {
     static char out[16];
-    struct handshake_step *n;
+    struct loop_deferred *n;
     size_t i = 0;
 
-    for (; i < max && (n = handshake_queue_next(q)) != NULL; i++)
+    for (; i < max && (n = fair_queue_next(q)) != NULL; i++)
         out[i] = *list_entry(n, struct guest, n)->name;
     out[i] = '\0';
     return out;
@@ -34,13 +34,13 @@ static const char *serve(struct handshake_queue *q, size_t max)
 
 static void test_turns(void)
 {
-    struct handshake_queue *q = handshake_queue_new();
+    struct fair_queue *q = fair_queue_new();
 
     is_str(serve(q, 8), "", "nobody waits");
     come(q, "abcd", "10.0.0.1", false);
-    is_u64(handshake_queue_waiting(q), 4, "four wait");
+    is_u64(fair_queue_waiting(q), 4, "four wait");
     is_str(serve(q, 8), "abcd", "one address: as they came");
-    is_u64(handshake_queue_waiting(q), 0, "nobody is left");
+    is_u64(fair_queue_waiting(q), 0, "nobody is left");
 
     come(q, "abcde", "10.0.0.1", false);
     come(q, "f", "10.0.0.2", false);
@@ -55,29 +55,29 @@ static void test_turns(void)
     come(q, "ab", "10.0.0.1", false);
     come(q, "a", "10.0.0.1", false);
     is_str(serve(q, 8), "ab", "who waits and comes again waits once, and keeps the place");
-    handshake_queue_free(q);
+    fair_queue_free(q);
 }
 
 static void test_leaving(void)
 {
-    struct handshake_queue *q = handshake_queue_new();
+    struct fair_queue *q = fair_queue_new();
 
     come(q, "abc", "10.0.0.1", false);
     come(q, "de", "10.0.0.2", false);
-    handshake_queue_cancel(q, &guests[0].n);
-    handshake_queue_cancel(q, &guests[0].n);
-    is_u64(handshake_queue_waiting(q), 4, "one has left");
+    fair_queue_cancel(q, &guests[0].n);
+    fair_queue_cancel(q, &guests[0].n);
+    is_u64(fair_queue_waiting(q), 4, "one has left");
     is_str(serve(q, 2), "bd", "the others' turns stay as they were");
-    handshake_queue_cancel(q, &guests[4].n);
+    fair_queue_cancel(q, &guests[4].n);
     is_str(serve(q, 8), "c", "an address whose last one left is passed over");
     come(q, "e", "10.0.0.2", false);
     is_str(serve(q, 8), "e", "and may come back");
-    handshake_queue_free(q);
+    fair_queue_free(q);
 }
 
 static void test_without_memory(void)
 {
-    struct handshake_queue *q = handshake_queue_new();
+    struct fair_queue *q = fair_queue_new();
 
     come(q, "ab", "10.0.0.1", false);
     mem_fail_nth(1);
@@ -91,7 +91,7 @@ static void test_without_memory(void)
     come(q, "a", "", false);
     come(q, "b", "0123456789012345678901234567890123456789012345678901234567890", false);
     is_str(serve(q, 8), "ab", "nor is anybody without an address, or with one that is none");
-    handshake_queue_free(q);
+    fair_queue_free(q);
 }
 
 int main(void)

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/handshake_queue.h"
+#include "net/fair_queue.h"
 
 #include "base/contract.h"
 #include "base/strmap.h"
 
-struct handshake_lane {
+struct fair_lane {
     struct list_node node; /* in the ring */
     struct list waiting;
     size_t address_bytes;
     char address[48];
 };
 
-struct handshake_queue {
+struct fair_queue {
     struct strmap *by_address;
     struct list ring; /* lanes in which somebody waits; the first is served next */
-    struct handshake_lane shared;
+    struct fair_lane shared;
     size_t waiting;
+    uint64_t gone;
 };
 
-struct handshake_queue *handshake_queue_new(void)
+struct fair_queue *fair_queue_new(void)
 {
-    struct handshake_queue *q = mem_zalloc(sizeof(*q));
+    struct fair_queue *q = mem_zalloc(sizeof(*q));
 
     if (q == NULL)
         return NULL;
@@ -33,7 +34,7 @@ struct handshake_queue *handshake_queue_new(void)
     return NULL;
 }
 
-void handshake_queue_free(struct handshake_queue *q)
+void fair_queue_free(struct fair_queue *q)
 {
     if (q == NULL)
         return;
@@ -41,9 +42,9 @@ void handshake_queue_free(struct handshake_queue *q)
     mem_free(q);
 }
 
-static struct handshake_lane *new_lane(struct handshake_queue *q, struct slice address)
+static struct fair_lane *new_lane(struct fair_queue *q, struct slice address)
 {
-    struct handshake_lane *lane;
+    struct fair_lane *lane;
 
     if (address.n > sizeof(lane->address))
         return NULL;
@@ -59,9 +60,9 @@ static struct handshake_lane *new_lane(struct handshake_queue *q, struct slice a
     return NULL;
 }
 
-static struct handshake_lane *lane_of(struct handshake_queue *q, struct slice address)
+static struct fair_lane *lane_of(struct fair_queue *q, struct slice address)
 {
-    struct handshake_lane *lane;
+    struct fair_lane *lane;
 
     if (address.n == 0)
         return &q->shared;
@@ -71,7 +72,7 @@ static struct handshake_lane *lane_of(struct handshake_queue *q, struct slice ad
     return lane == NULL ? &q->shared : lane;
 }
 
-void handshake_queue_add(struct handshake_queue *q, struct handshake_step *n, struct slice address, bool begun)
+void fair_queue_add(struct fair_queue *q, struct loop_deferred *n, struct slice address, bool begun)
 {
     if (n->lane != NULL)
         return;
@@ -86,49 +87,54 @@ void handshake_queue_add(struct handshake_queue *q, struct handshake_step *n, st
 }
 
 /* The lane goes to the end of the ring, or away with its last one. */
-static void take_out(struct handshake_queue *q, struct handshake_step *n, bool served)
+static void take_out(struct fair_queue *q, struct loop_deferred *n, bool served)
 {
-    struct handshake_lane *lane = n->lane;
+    struct fair_lane *lane = n->lane;
 
     list_remove(&lane->waiting, &n->node);
     must_hold(q->waiting > 0);
     n->lane = NULL;
     q->waiting--;
+    q->gone++;
     if (lane->waiting.count > 0 && !served)
         return;
     list_remove(&q->ring, &lane->node);
     if (lane->waiting.count > 0) {
         list_push_back(&q->ring, &lane->node);
     } else if (lane != &q->shared) {
-        const struct handshake_lane *removed =
-            strmap_remove(q->by_address, slice_of(lane->address, lane->address_bytes));
+        const struct fair_lane *removed = strmap_remove(q->by_address, slice_of(lane->address, lane->address_bytes));
 
         must_hold(removed == lane);
         mem_free(lane);
     }
 }
 
-void handshake_queue_cancel(struct handshake_queue *q, struct handshake_step *n)
+void fair_queue_cancel(struct fair_queue *q, struct loop_deferred *n)
 {
     if (n->lane != NULL)
         take_out(q, n, false);
 }
 
-size_t handshake_queue_waiting(const struct handshake_queue *q)
+size_t fair_queue_waiting(const struct fair_queue *q)
 {
     return q->waiting;
 }
 
-struct handshake_step *handshake_queue_next(struct handshake_queue *q)
+uint64_t fair_queue_gone(const struct fair_queue *q)
+{
+    return q->gone;
+}
+
+struct loop_deferred *fair_queue_next(struct fair_queue *q)
 {
     struct list_node *ring = list_first(&q->ring), *first;
-    struct handshake_step *n;
+    struct loop_deferred *n;
 
     if (ring == NULL)
         return NULL;
-    first = list_first(&list_entry(ring, struct handshake_lane, node)->waiting);
+    first = list_first(&list_entry(ring, struct fair_lane, node)->waiting);
     must_hold(first != NULL); /* an empty lane is not in the ring */
-    n = list_entry(first, struct handshake_step, node);
+    n = list_entry(first, struct loop_deferred, node);
     take_out(q, n, true);
     return n;
 }

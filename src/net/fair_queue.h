@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Work that has a part of each turn of the loop, because it is dear: steps of TLS handshakes, and whatever moves much
+ * (loop_internal.h). Between addresses it goes round in a ring, whoever asks most; of one address in the order in which
+ * it came. Or who has a hundred connections would have a hundred times the turns of who has one.
+ */
+#ifndef MVPROXY_NET_FAIR_QUEUE_H
+#define MVPROXY_NET_FAIR_QUEUE_H
+
+#include "base/mem.h"
+#include "base/slice.h"
+#include "net/loop.h"
+
+struct fair_queue;
+
+/* NULL when out of memory. */
+MEM_CHECK struct fair_queue *fair_queue_new(void);
+/* None may be waiting. */
+void fair_queue_free(struct fair_queue *q);
+/*
+ * Queues fn(arg) once; who waits already keeps the place. `begun`: before those of the same address who have had
+ * nothing yet, so that what was paid for comes to an end. Without memory for the address it shares one lane with all
+ * such.
+ */
+void fair_queue_add(struct fair_queue *q, struct loop_deferred *n, struct slice address, bool begun);
+/* Of one that does not wait: nothing. */
+void fair_queue_cancel(struct fair_queue *q, struct loop_deferred *n);
+size_t fair_queue_waiting(const struct fair_queue *q);
+/* How many have waited so far and do no longer, whether they were served or cancelled. */
+uint64_t fair_queue_gone(const struct fair_queue *q);
+/* Takes out the next one, for the caller to run; NULL if there is none. */
+struct loop_deferred *fair_queue_next(struct fair_queue *q);
+
+#endif
