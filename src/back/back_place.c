@@ -145,6 +145,7 @@ struct back *back_new(struct loop *l, struct metrics *m)
     b->doubt = doubt;
     b->is_silent = is_silent;
     b->give_up = give_up;
+    b->place_waiting = h2_pool_place_waiting;
     b->drop_pools = drop_pools;
     if (m == NULL)
         m = b->own_metrics = metrics_new();

@@ -109,7 +109,7 @@ static void free_conn(void *arg)
     struct origin *o = c->origin;
 
     must_hold(!c->in_session && c->stream == NULL);
-    must_hold(c->calls.count + c->waiting.requests.count == 0); /* they would come back to it */
+    must_hold(c->calls.count == 0 && c->line == NULL); /* they would come back to it */
     nghttp2_session_del(c->session);
     mem_free_secret(c->credential, c->credential_len);
     mem_free(c);
@@ -452,7 +452,6 @@ struct h2_client *h2_client_new(struct pool *p, struct slice credential, const s
     c->events = events;
     c->shown = CONN_GONE;
     c->broken = CLOSE_REASONS;
-    line_init(&c->waiting, &p->h2_waiting);
     list_init(&c->calls);
     origin_use(c->origin);
     lifetime_init(&c->life, p->life.loop, "HTTP/2 connection to a server");

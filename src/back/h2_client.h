@@ -33,13 +33,13 @@ struct h2_events {
     nghttp2_session *(*session)(struct h2_client *c);
     /* A member of `calls`, which it leaves: the connection is lost. */
     void (*lost)(struct list_node *call, const char *text);
-    /* The server has spoken: those who wait get their streams. */
+    /* The server has spoken: those who wait get streams. */
     void (*opened)(struct h2_client *c);
     /* It does not speak HTTP/2, or takes no streams. */
     void (*refused)(struct h2_client *c);
     /* No mvproxy is there: those who wait go over another connection, without certificate. */
     void (*not_a_hop)(struct h2_client *c);
-    /* Never became usable, or is no more: those who wait fail. */
+    /* It is no more. If it never became usable, those who wait fail. */
     void (*failed)(struct h2_client *c, const char *failure);
     /* It is over: nothing may point to it any more. */
     void (*gone)(struct h2_client *c);
@@ -64,8 +64,8 @@ struct h2_client {
     struct lifetime_guest dial;
     struct stream *stream;
     nghttp2_session *session;
-    struct line waiting; /* DIALLING, OPENING */
-    struct list calls;   /* those with a stream (h2_call.h) */
+    struct h2_line *line; /* DIALLING, OPENING: for whom it is made; else NULL */
+    struct list calls;    /* those with a stream (h2_call.h) */
     struct loop_timer *timer;
     struct lifetime_work work;
     uint64_t opening_ms, idle_since_ms, heard_ms;

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "back/h2_pool.h"
 
+#include <stdio.h>
+
 #include "back/bearers.h"
 #include "back/h2_session.h"
 #include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "http/h2_fields.h"
+
+enum { PLACED_AT_ONCE = 32 }; /* of those who wait, in a turn: some 10 us each */
+
+static const struct h2_events events;
 
 static uint64_t now_of(const struct pool *p)
 {
@@ -66,83 +72,7 @@ static bool is_of(const struct h2_client *c, struct slice credential)
     return slice_eq(slice_of(c->credential, c->credential_len), credential);
 }
 
-/* ---- what becomes of those who wait ---- */
-
-static struct back_request *next_waiting(struct h2_client *c)
-{
-    struct back_request *r = line_first(&c->waiting);
-
-    if (r != NULL)
-        request_stop_waiting(r);
-    return r;
-}
-
-static void opened(struct h2_client *c)
-{
-    uint64_t now = now_of(c->pool);
-    struct back_request *r;
-
-    while ((r = next_waiting(c)) != NULL) {
-        if (h2_client_has_room(c))
-            h2_call_start(c, r);
-        else if (now >= r->give_up_ms)
-            request_fail(r, BACK_FAIL_BUSY, "no HTTP/2 connection had room in time");
-        else
-            request_place(r, false);
-    }
-}
-
-static void refused(struct h2_client *c)
-{
-    struct pool *p = c->pool;
-    struct back_request *r;
-
-    log_v(2, "Server does not offer HTTP/2; requests go over HTTP/1.1", LT("server", p->origin->server));
-    p->http1_until_ms = now_of(p) + TIMEOUT_HTTP2_REFUSED_MS;
-    while ((r = next_waiting(c)) != NULL)
-        request_place(r, false);
-}
-
-static void not_a_hop(struct h2_client *c)
-{
-    struct back_request *r;
-
-    while ((r = next_waiting(c)) != NULL)
-        request_place(r, false);
-}
-
-static void failed(struct h2_client *c, const char *failure)
-{
-    struct back_request *r;
-
-    while ((r = next_waiting(c)) != NULL)
-        request_fail(r, origin_failure(c->origin), failure);
-}
-
-static void gone(struct h2_client *c)
-{
-    struct bearer *slot = &c->origin->back->bearers[c->bearer % LIMIT_ACCEPTED_BEARERS];
-
-    if (slot->used == c)
-        slot->used = NULL;
-}
-
-static const struct h2_events events = {
-    .session = h2_client_session_new,
-    .lost = h2_call_lost,
-    .opened = opened,
-    .refused = refused,
-    .not_a_hop = not_a_hop,
-    .failed = failed,
-    .gone = gone,
-};
-
 /* ---- which one ---- */
-
-static bool is_being_made(const struct h2_client *c)
-{
-    return c->state == H2C_DIALLING || c->state == H2C_OPENING;
-}
 
 /*
  * One with room, best one without bulk: what is small does not wait behind what is large. *n is how many there are if
@@ -173,16 +103,16 @@ static struct h2_client *find_open(const struct pool *p, const struct back_reque
     return best;
 }
 
-/* One that is being made, with fewer than `most` requests that wait for it. */
-static struct h2_client *find_coming(const struct pool *p, struct slice credential, size_t most)
+/* Who waits for one that is being made; NULL: none is. */
+static struct h2_line *find_line(const struct pool *p, struct slice credential)
 {
     struct list_node *n;
 
     for (n = list_first(&p->h2_clients); n != NULL; n = list_next(&p->h2_clients, n)) {
         struct h2_client *c = list_entry(n, struct h2_client, node);
 
-        if (is_being_made(c) && c->waiting.requests.count < most && is_of(c, credential))
-            return c;
+        if (c->line != NULL && is_of(c, credential))
+            return c->line;
     }
     return NULL;
 }
@@ -210,64 +140,254 @@ static bool make_room(struct pool *p)
     return oldest != NULL;
 }
 
-static struct h2_client *make(struct pool *p, const struct back_request *r)
+static struct h2_line *line_new(struct pool *p)
 {
-    struct h2_client *c;
+    struct h2_line *l = mem_zalloc(sizeof(*l));
+
+    if (l == NULL)
+        return NULL;
+    line_init(&l->waiting, &p->h2_waiting);
+    list_push_back(&p->h2_lines, &l->node);
+    return l;
+}
+
+static bool is_over(const struct h2_line *l)
+{
+    return l->coming + l->waiting.requests.count == 0;
+}
+
+static void free_if_over(struct pool *p, struct h2_line *l)
+{
+    if (!is_over(l))
+        return;
+    list_remove(&p->h2_lines, &l->node);
+    mem_free(l);
+}
+
+/* Another one for those in the line, or for a line that begins with it: NULL. Returns the line, or NULL. */
+static struct h2_line *make(struct pool *p, const struct back_request *r, struct h2_line *l)
+{
+    struct h2_client *c = NULL;
 
     if (p->h2_dials >= LIMIT_H2_BACK_DIALS || !bearer_may_connect(r))
         return NULL;
     if ((p->h2_clients.count >= LIMIT_H2_BACK_CONNECTIONS || p->h2_clients.count >= pool_max(p)) && !make_room(p))
         return NULL;
-    c = h2_client_new(p, credential_of(r), &events);
-    if (c != NULL)
-        c->bearer = r->bearer;
-    return c;
+    if (l == NULL)
+        l = line_new(p);
+    if (l != NULL)
+        c = h2_client_new(p, credential_of(r), &events);
+    if (c == NULL) {
+        if (l != NULL)
+            free_if_over(p, l);
+        return NULL;
+    }
+    c->bearer = r->bearer;
+    c->line = l;
+    l->coming++;
+    return l;
 }
 
-static void wait_for(struct h2_client *c, struct back_request *r)
+/*
+ * So many need more than what is being made, if the server allows as many streams as we do. What fails is not made
+ * again and again while some are still being tried: those who wait would wait for the last.
+ */
+static bool is_short(const struct pool *p, const struct h2_line *l, size_t requests)
 {
-    struct pool *p = c->pool;
-
-    if (r->give_up_ms == 0)
-        r->give_up_ms = now_of(p) + 2 * p->origin->opts.connect_timeout_ms;
-    request_wait_in(r, &c->waiting);
+    return requests > l->coming * LIMIT_H2_BACK_STREAMS && (l->coming == 0 || !origin_unreachable(p->origin));
 }
 
 /* All connections move large answers: the next request, and not this one, finds another. */
 static void spread(struct pool *p, const struct back_request *r, size_t n_open)
 {
-    if (n_open < LIMIT_H2_BACK_SPREAD && find_coming(p, credential_of(r), SIZE_MAX) == NULL)
-        (void)make(p, r);
+    if (n_open < LIMIT_H2_BACK_SPREAD && find_line(p, credential_of(r)) == NULL)
+        (void)make(p, r, NULL);
+}
+
+/* On one that is open. False: none has room. */
+static bool start(struct pool *p, struct back_request *r)
+{
+    size_t n_open;
+    struct h2_client *c = find_open(p, r, &n_open);
+
+    if (c == NULL)
+        return false;
+    if (c->bulk > 0)
+        spread(p, r, n_open);
+    must_hold(bearer_is_shared(r) || c->bearer == r->bearer); /* gone() finds it there */
+    if (!bearer_is_shared(r))
+        bearer_slot(r)->used = c;
+    request_stop_waiting(r);
+    h2_call_start(c, r);
+    return true;
 }
 
 bool h2_pool_take(struct pool *p, struct back_request *r)
 {
-    struct slice credential = credential_of(r);
-    size_t n_open;
-    struct h2_client *c = find_open(p, r, &n_open);
+    struct h2_line *l, *made = NULL;
 
-    if (c != NULL) {
-        if (c->bulk > 0)
-            spread(p, r, n_open);
-        must_hold(bearer_is_shared(r) || c->bearer == r->bearer); /* gone() finds it there */
-        if (!bearer_is_shared(r))
-            bearer_slot(r)->used = c;
-        h2_call_start(c, r);
+    if (start(p, r))
         return true;
-    }
     if (p->h2_waiting >= LIMIT_POOL_WAITING) {
         request_fail(r, BACK_FAIL_BUSY, "too many requests wait for an HTTP/2 connection");
         return true;
     }
-    c = find_coming(p, credential, LIMIT_H2_BACK_STREAMS);
-    if (c == NULL)
-        c = make(p, r);
-    if (c == NULL)
-        c = find_coming(p, credential, SIZE_MAX);
-    if (c != NULL)
-        wait_for(c, r);
-    return c != NULL;
+    l = find_line(p, credential_of(r));
+    if (l == NULL || is_short(p, l, l->waiting.requests.count + 1))
+        made = make(p, r, l);
+    if (l == NULL)
+        l = made;
+    if (l == NULL)
+        return false;
+    if (r->give_up_ms == 0)
+        r->give_up_ms = now_of(p) + 2 * p->origin->opts.connect_timeout_ms;
+    request_wait_in(r, &l->waiting);
+    return true;
 }
+
+/* ---- what becomes of those who wait ---- */
+
+static void fail(struct back_request *r, enum back_failure why, const char *text)
+{
+    request_stop_waiting(r);
+    request_fail(r, why, text);
+}
+
+static void place_anew(struct back_request *r)
+{
+    request_stop_waiting(r);
+    request_place(r, false);
+}
+
+/* A connection that it can wait for. */
+static bool one_comes(struct pool *p, struct h2_line *l, const struct back_request *r)
+{
+    return (is_short(p, l, l->waiting.requests.count) && make(p, r, l) != NULL) ||
+           find_line(p, credential_of(r)) != NULL;
+}
+
+/* That there is nothing for one is so for all behind it: there may be a thousand connections to look through. */
+static void place_some(struct pool *p, struct h2_line *l, size_t *left)
+{
+    uint64_t now = now_of(p);
+    struct back_request *r;
+    bool room = true, hope = true;
+
+    for (; *left > 0 && (r = line_first(&l->waiting)) != NULL; --*left) {
+        if (l->failing > 0) {
+            l->failing--;
+            fail(r, origin_failure(p->origin), l->failure);
+            continue;
+        }
+        if (now < p->http1_until_ms || pool_is_bare(p)) {
+            place_anew(r);
+            continue;
+        }
+        room = room && start(p, r);
+        if (room)
+            continue;
+        if (now >= r->give_up_ms) {
+            fail(r, BACK_FAIL_BUSY, "no HTTP/2 connection had room in time");
+            continue;
+        }
+        hope = hope && one_comes(p, l, r);
+        if (hope)
+            return; /* they keep their places */
+
+        r->http1 = true; /* nothing else is to be had */
+        place_anew(r);
+    }
+    if (l->waiting.requests.count == 0)
+        l->failing = 0; /* some were cancelled meanwhile */
+}
+
+void h2_pool_place_waiting(struct pool *p)
+{
+    size_t left = PLACED_AT_ONCE;
+
+    for (struct list_node *n = list_first(&p->h2_lines), *next; n != NULL && left > 0; n = next) {
+        struct h2_line *l = list_entry(n, struct h2_line, node);
+
+        place_some(p, l, &left);
+        next = list_next(&p->h2_lines, n);
+        if (left == 0) { /* the others come first then */
+            list_remove(&p->h2_lines, n);
+            list_push_back(&p->h2_lines, n);
+            lifetime_queue(&p->h2_place);
+        }
+        free_if_over(p, l);
+    }
+}
+
+/* Who waits for this one has to be looked at: it may have been the last. */
+static struct h2_line *leave_line(struct h2_client *c)
+{
+    struct h2_line *l = c->line;
+
+    c->line = NULL;
+    must_hold(l->coming > 0);
+    l->coming--;
+    lifetime_queue(&c->pool->h2_place);
+    return l;
+}
+
+/* Some at once, so that they leave together. */
+static void opened(struct h2_client *c)
+{
+    size_t left = PLACED_AT_ONCE;
+
+    place_some(c->pool, leave_line(c), &left);
+}
+
+static void refused(struct h2_client *c)
+{
+    struct pool *p = c->pool;
+
+    log_v(2, "Server does not offer HTTP/2; requests go over HTTP/1.1", LT("server", p->origin->server));
+    p->http1_until_ms = now_of(p) + TIMEOUT_HTTP2_REFUSED_MS;
+    (void)leave_line(c);
+}
+
+static void not_a_hop(struct h2_client *c)
+{
+    (void)leave_line(c);
+}
+
+/* They fail who have waited longest: its part of them, and with the last connection all. */
+static void failed(struct h2_client *c, const char *failure)
+{
+    struct h2_line *l;
+    size_t left;
+
+    if (c->line == NULL)
+        return;
+    l = leave_line(c);
+    if (l->failing > l->waiting.requests.count)
+        l->failing = l->waiting.requests.count;
+    left = l->waiting.requests.count - l->failing;
+    l->failing += (left + l->coming) / (l->coming + 1);
+    (void)snprintf(l->failure, sizeof(l->failure), "%s", failure);
+}
+
+static void gone(struct h2_client *c)
+{
+    struct bearer *slot = &c->origin->back->bearers[c->bearer % LIMIT_ACCEPTED_BEARERS];
+
+    if (slot->used == c)
+        slot->used = NULL;
+}
+
+static const struct h2_events events = {
+    .session = h2_client_session_new,
+    .lost = h2_call_lost,
+    .opened = opened,
+    .refused = refused,
+    .not_a_hop = not_a_hop,
+    .failed = failed,
+    .gone = gone,
+};
+
+/* ---- all of them ---- */
 
 void h2_pool_close_idle(struct pool *p, enum close_reason why)
 {
@@ -288,20 +408,19 @@ void h2_pool_doubt(struct pool *p)
         h2_client_doubt(list_entry(n, struct h2_client, node));
 }
 
-static void give_up(struct h2_client *c, struct giving_up *g)
-{
-    line_give_up(&c->waiting, g);
-    for (struct list_node *n = list_first(&c->calls), *next; n != NULL && g->left > 0; n = next) {
-        next = list_next(&c->calls, n);
-        request_give_up(list_entry(n, struct h2_call, node)->r, g);
-    }
-}
-
 void h2_pool_give_up(struct pool *p, struct giving_up *g)
 {
-    for (struct list_node *n = list_first(&p->h2_clients), *next; n != NULL && g->left > 0; n = next) {
-        next = list_next(&p->h2_clients, n);
-        give_up(list_entry(n, struct h2_client, node), g);
+    struct list_node *n, *call, *next;
+
+    for (n = list_first(&p->h2_lines); n != NULL && g->left > 0; n = list_next(&p->h2_lines, n))
+        line_give_up(&list_entry(n, struct h2_line, node)->waiting, g);
+    for (n = list_first(&p->h2_clients); n != NULL && g->left > 0; n = list_next(&p->h2_clients, n)) {
+        struct h2_client *c = list_entry(n, struct h2_client, node);
+
+        for (call = list_first(&c->calls); call != NULL && g->left > 0; call = next) {
+            next = list_next(&c->calls, call);
+            request_give_up(list_entry(call, struct h2_call, node)->r, g);
+        }
     }
 }
 
@@ -310,11 +429,12 @@ void h2_pool_drop_all(struct pool *p)
     struct list_node *n;
     struct back_request *r;
 
+    for (n = list_first(&p->h2_lines); n != NULL; n = list_next(&p->h2_lines, n))
+        while ((r = line_first(&list_entry(n, struct h2_line, node)->waiting)) != NULL)
+            request_drop(r);
     while ((n = list_first(&p->h2_clients)) != NULL) {
         struct h2_client *c = list_entry(n, struct h2_client, node);
 
-        while ((r = line_first(&c->waiting)) != NULL)
-            request_drop(r);
         while ((n = list_first(&c->calls)) != NULL)
             request_drop(list_entry(n, struct h2_call, node)->r);
         h2_client_close(c, CLOSE_ORIGIN_GONE, "");

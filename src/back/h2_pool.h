@@ -17,6 +17,8 @@
 bool h2_pool_serves(const struct back_request *r);
 /* Gives the request a stream, or has it wait for a connection. Failures come later. False: over HTTP/1.1, then. */
 bool h2_pool_take(struct pool *p, struct back_request *r);
+/* Gives some of those who wait what there is for them, and more of them in the next turn. */
+void h2_pool_place_waiting(struct pool *p);
 /* Closes connections without streams. */
 void h2_pool_close_idle(struct pool *p, enum close_reason why);
 /* Has each connection prove that the server is there. */

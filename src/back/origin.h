@@ -112,6 +112,7 @@ struct back {
     void (*doubt)(struct origin *o);
     void (*is_silent)(struct origin *o);
     void (*give_up)(struct pool *p);
+    void (*place_waiting)(struct pool *p);
     void (*drop_pools)(struct origin *o);
 };
 

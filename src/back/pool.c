@@ -14,7 +14,9 @@ enum {
     HELD_MS = 100,        /* those for whom no dial is made are looked at again */
     RELEASED_AT_ONCE = 4, /* of them: what a dial costs shows only when it was used */
     FEW = 32,             /* connections of a client: it waits with those who have none */
-    FAILED_AT_ONCE = 32,  /* whose clients hold too much */
+    FAILED_AT_ONCE = 32,  /* of those who wait: whose clients hold too much, or whose time is over */
+    PLACED_AT_ONCE = 32,  /* of those who are in the wrong pool */
+    AGAIN_MS = 1,
 };
 
 #define NO_ROOM_TEXT "out of memory for a connection"
@@ -92,6 +94,11 @@ struct tls_ctx *pool_tls(const struct pool *p)
     return p->kind == POOL_NO_CERT ? o->tls_no_cert : o->tls_cert;
 }
 
+bool pool_is_bare(const struct pool *p)
+{
+    return p->kind == POOL_HOP && loop_now_ms(loop_of(p)) < p->bare_until_ms;
+}
+
 bool pool_admits(const struct pool *p, const struct stream *s)
 {
     if (p->kind == POOL_NO_CERT)
@@ -100,19 +107,31 @@ bool pool_admits(const struct pool *p, const struct stream *s)
     return p->kind == POOL_CERT || stream_is_hop(s);
 }
 
+/* Of thousands who wait no turn moves all. A dial that finds an mvproxy after all is for those who are left. */
+static void leave_some(void *arg)
+{
+    struct pool *p = arg;
+    struct back_request *r;
+
+    for (unsigned i = 0; i < PLACED_AT_ONCE && pool_is_bare(p) && (r = next_in_line(p)) != NULL; i++) {
+        request_stop_waiting(r);
+        request_place(r, false);
+    }
+    if (pool_is_bare(p) && next_in_line(p) != NULL)
+        lifetime_queue(&p->leave);
+    else
+        balance(p);
+}
+
 /* No mvproxy is there: the connection is one for asserted users, and whoever wanted it goes without certificate. */
 static void not_a_hop(struct h1_client *c, struct stream *s, struct back_request *dedicated)
 {
     struct pool *p = pool_of(c);
-    struct back_request *r;
 
     pool_adopt(p->origin->pools[POOL_CERT], s);
     if (dedicated != NULL)
         request_place(dedicated, true);
-    while ((r = next_in_line(p)) != NULL) {
-        request_stop_waiting(r);
-        request_place(r, false);
-    }
+    lifetime_queue(&p->leave);
     h1_client_close(c, CLOSE_NO_HOP, "");
 }
 
@@ -199,6 +218,8 @@ static bool start_dial(struct pool *p, struct back_request *dedicated)
  */
 static void balance(struct pool *p)
 {
+    if (lifetime_queued(&p->leave)) /* those who wait want no dial here */
+        return;
     while (n_waiting(p) > p->dialling_shared && p->dialling_shared < LIMIT_POOL_DIALS && pool_open(p) < pool_max(p)) {
         struct back_request *r;
 
@@ -234,14 +255,16 @@ static void on_held_timer(void *arg)
     balance(p);
 }
 
-/* The time of the first in the line that has to wait on; 0: none has. */
+/* When the line is to be looked at next; 0: nobody is in it. */
 static uint64_t give_up_on(struct line *l, uint64_t now, enum back_failure why)
 {
     struct back_request *r;
 
-    while ((r = line_first(l)) != NULL) {
+    for (unsigned failed = 0; (r = line_first(l)) != NULL; failed++) {
         if (r->give_up_ms > now)
             return r->give_up_ms;
+        if (failed == FAILED_AT_ONCE)
+            return now + AGAIN_MS;
         request_stop_waiting(r);
         request_fail(r, why, "no connection became free in time");
     }
@@ -444,6 +467,13 @@ static void on_silent(void *arg)
     p->origin->back->give_up(p);
 }
 
+static void on_h2_place(void *arg)
+{
+    struct pool *p = arg;
+
+    p->origin->back->place_waiting(p);
+}
+
 void pool_is_silent(struct pool *p)
 {
     lifetime_queue(&p->silent);
@@ -504,8 +534,11 @@ void pool_drop_all(struct pool *p)
 static void free_pool(void *arg)
 {
     struct pool *p = arg;
+    struct list_node *n;
 
-    must_hold(n_waiting(p) + p->held.requests.count + p->h2_clients.count == 0);
+    must_hold(n_waiting(p) + p->held.requests.count + p->h2_clients.count + p->h2_waiting == 0);
+    while ((n = list_pop_front(&p->h2_lines)) != NULL)
+        mem_free(list_entry(n, struct h2_line, node));
     for (size_t i = 0; i < CONN_GONE; i++)
         must_hold(p->h1.by_state[i].count == 0);
     mem_free(p);
@@ -527,10 +560,13 @@ struct pool *pool_new(struct origin *o, enum pool_kind kind)
     line_init(&p->crowd, NULL);
     line_init(&p->held, NULL);
     list_init(&p->h2_clients);
+    list_init(&p->h2_lines);
     lifetime_init(&p->life, o->back->loop, "pool");
     lifetime_work_init(&p->life, &p->silent, LOOP_DEFERRED, on_silent, p);
     lifetime_work_init(&p->life, &p->serve, LOOP_DEFERRED, on_serve, p);
     lifetime_work_init(&p->life, &p->end, LOOP_DEFERRED, end_some, p);
+    lifetime_work_init(&p->life, &p->leave, LOOP_DEFERRED, leave_some, p);
+    lifetime_work_init(&p->life, &p->h2_place, LOOP_DEFERRED, on_h2_place, p);
     p->idle_timer = lifetime_timer(&p->life, on_idle_timer, p);
     p->wait_timer = lifetime_timer(&p->life, on_wait_timer, p);
     p->held_timer = lifetime_timer(&p->life, on_held_timer, p);

@@ -8,6 +8,18 @@
 #include "back/h1_client.h"
 #include "net/dial.h"
 
+/*
+ * Requests that wait for an HTTP/2 connection that they may share, and for nothing else: for whichever of those that
+ * are being made for them opens first. It goes with the last of both.
+ */
+struct h2_line {
+    struct list_node node; /* of pool->h2_lines */
+    struct line waiting;
+    size_t coming;  /* connections */
+    size_t failing; /* so many requests, the oldest, are about to fail, since connections did */
+    char failure[160];
+};
+
 struct pool {
     struct lifetime life;
     struct origin *origin;
@@ -19,13 +31,15 @@ struct pool {
     bool crowd_is_next;
     struct line held; /* after both: no dial is made for them (churn.h) */
     struct loop_timer *idle_timer, *wait_timer, *held_timer;
-    struct lifetime_work silent, serve, end;
+    struct lifetime_work silent, serve, end, leave;
     size_t ending; /* so many idle connections, those at the end of the list, are for nobody any more */
     enum close_reason ending_why;
 
-    struct list h2_clients;  /* HTTP/2 connections; those that are being made or were made last come first */
-    size_t h2_dials;         /* of them in DIALLING or OPENING */
-    size_t h2_waiting;       /* requests that wait for those */
+    struct list h2_clients; /* HTTP/2 connections; those that are being made or were made last come first */
+    size_t h2_dials;        /* of them in DIALLING or OPENING */
+    struct list h2_lines;   /* who waits for those */
+    size_t h2_waiting;      /* requests in all these lines */
+    struct lifetime_work h2_place;
     uint64_t http1_until_ms; /* the server does not speak HTTP/2; asked again then */
     struct h2_load load;     /* of what everybody may share */
     uint64_t bare_until_ms;  /* POOL_HOP: no mvproxy was there; asked again then */
@@ -58,5 +72,7 @@ struct tls_ctx *pool_tls(const struct pool *p);
  * must not be the pool's, because no mvproxy is there. What waits has to be placed anew then.
  */
 bool pool_admits(const struct pool *p, const struct stream *s);
+/* The last such connection was not: what waits goes elsewhere. */
+bool pool_is_bare(const struct pool *p);
 
 #endif
