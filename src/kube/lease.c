@@ -34,7 +34,8 @@ static bool text_member(const struct reader *r, struct json_object *object, cons
         return err_set(r->err, "%s is not a string", key);
     if (v == NULL)
         return true;
-    *out = arena_copy(r->arena, slice_of(json_object_get_string(v), (size_t)json_object_get_string_len(v)));
+    /* To its first NUL, which no API server writes: whoever keeps it as a C string must find it unchanged. */
+    *out = arena_copy(r->arena, slice_str(json_object_get_string(v)));
     return out->p != NULL || err_set(r->err, "out of memory");
 }
 

@@ -43,6 +43,10 @@ static void test_parse(struct arena *a)
                    &l, &err),
        "nulls are absent");
     is_slice(l.advertise, "", "nothing");
+    ok(lease_parse(a, SLICE_LIT("{\"metadata\":{\"name\":\"x\"},\"spec\":{\"holderIdentity\":\"x_1\\u0000y\"}}"), &l,
+                   &err),
+       "a NUL in a text");
+    is_slice(l.holder, "x_1", "ends it");
 }
 
 /* What anybody may put there is not looked at; what is too large for an identity is none. */
