@@ -80,7 +80,7 @@ struct app {
     struct file_watch *watch;        /* of certificates, keys and bundles */
     void (*on_files)(struct app *a); /* called when one of them has changed */
     struct reread *reread;
-    struct metric *reload_ok, *reload_time, *config_hash, *files_ok, *files_changes;
+    struct metric *reload_ok, *reload_time, *config_hash, *files_ok, *files_changes, *ready;
 };
 
 void app_set_phase(struct app *a, enum app_phase phase);

@@ -86,4 +86,5 @@ void observe_free(struct app *a)
         admin_free(a->admin);
     if (a->health != NULL)
         health_free(a->health);
+    a->health = NULL;
 }

@@ -5,6 +5,7 @@
 #include "base/changes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metric.h"
 #include "daemon/app_state.h"
 #include "daemon/expiry.h"
 
@@ -125,12 +126,35 @@ static const struct {
 
 enum { CHECKS = sizeof(checks) / sizeof(checks[0]) };
 
+static void note_failing(const char *name, const char *why, void *arg)
+{
+    bool *ready = arg;
+
+    (void)name;
+    (void)why;
+    *ready = false;
+}
+
+/* As /readyz is answered at this moment. */
+static void collect_ready(void *arg)
+{
+    const struct app *a = arg;
+    bool ready = true;
+
+    if (a->health != NULL)
+        health_each_failing(a->health, HEALTH_READYZ, note_failing, &ready);
+    metric_set(a->ready, ready && a->health != NULL ? 1 : 0);
+}
+
 struct health *readiness_checks_new(struct app *a)
 {
     struct health *h = health_new();
 
     for (size_t i = 0; i < CHECKS; i++)
         health_add(h, checks[i].endpoints, checks[i].name, checks[i].fn, a);
+    a->ready =
+        metric_single(a->metrics, METRIC_GAUGE, "mvproxy_ready", "1 while this mvproxy is ready, as /readyz says.");
+    metrics_on_collect(a->metrics, collect_ready, a);
     return h;
 }
 

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -114,6 +115,16 @@ def test_down(world):
     check(status == 2 and hangs, "mvproxyctl of one that hangs", status, said)
     with open(os.path.join(BOOKS, "MvproxyDown.md"), encoding="utf-8") as page:
         check("*%s*" % hangs.group(1) in page.read(), "not on the page", hangs.group(1))
+
+
+def test_not_ready(world):
+    """MvproxyNotReady: which check fails, and why"""
+    a = world.proxies["a"]
+    a.stop()
+    with socket.create_server(("127.0.0.1", a.options["secure-port"])):
+        a.start(ready=False)
+        walk(world, "MvproxyNotReady", lambda: "mvproxy_ready 0\n" in a.get("/metrics")[1], r"client-listener: .*Address already in use")
+    until(lambda: value(world, "mvproxy_ready") == 1, "ready again")
 
 
 def test_ejected(world):

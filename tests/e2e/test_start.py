@@ -125,10 +125,12 @@ def test_address_in_use(world):
         proxy = _beside(world, taken, "second")
         until(lambda: len(_why(proxy)) == 1 and "client-listener" in _why(proxy)[0], "all else to be known")
         equal(proxy.get("/livez")[0], 200, "livez")
+        equal(proxy.metric("mvproxy_ready"), 0, "the metric")
         status, out, _ = fixture.ctl(world, "status", path=proxy.options["control-socket"])
         check(status != 0 and "client-listener" in out and "Address already in use" in out, status, out)
         equal(proxy.log().count('"Waiting for an address'), 1, "lines in\n" + proxy.log())
     until(lambda: proxy.get("/readyz")[0] == 200, "ready")
+    equal(proxy.metric("mvproxy_ready"), 1, "the metric of one that is ready")
     proxy.await_log('"Listening" address="127.0.0.1" port=%d for="clients"' % proxy.options["secure-port"])
     world.proxies["second"] = proxy
     equal(world.ask("GET", MAPS, name="second").status, 200, "served")

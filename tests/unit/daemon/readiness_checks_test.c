@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "daemon/app_state.h"
 #include "daemon/expiry.h"
+#include "lib/metric_sum.h"
 #include "lib/tap.h"
 
 enum { FACTS = 5, ROOM = 1 << 16 };
@@ -99,6 +100,8 @@ static void note(const char *check, const char *why, void *arg)
     buf_printf(out, "%s: %s; ", check, why);
 }
 
+static struct metrics *metrics;
+
 static void failing(struct health *h, enum health_endpoint endpoint, const char *want, const char *name)
 {
     struct buf out;
@@ -107,6 +110,10 @@ static void failing(struct health *h, enum health_endpoint endpoint, const char 
     health_each_failing(h, endpoint, note, &out);
     is_slice(buf_slice(&out), want, "%s", name);
     buf_free(&out);
+    if (endpoint != HEALTH_READYZ)
+        return;
+    metrics_collect(metrics);
+    is_int((int)metric_sum(metrics, "mvproxy_ready", NULL), want[0] == '\0', "%s: the metric", name);
 }
 
 /* Whoever comes is refused, by us or by every server that we ask: a load balancer is to know. */
@@ -143,9 +150,11 @@ static void expired(struct app *a, struct health *h)
 
 static void checks(struct app *a)
 {
-    struct health *h = readiness_checks_new(a);
+    struct health *h;
     char want[64], reason[64];
 
+    metrics = a->metrics = metrics_new();
+    a->health = h = readiness_checks_new(a);
     failing(h, HEALTH_READYZ, "", "all well");
     ok(readiness_checks_pass(a, reason, sizeof(reason)), "it passes");
     for (unsigned i = 0; i < FACTS; i++) {
@@ -169,6 +178,10 @@ static void checks(struct app *a)
     failing(h, HEALTH_HEALTHZ, "", "which is no fault");
     a->phase = APP_SERVING;
     health_free(h);
+    a->health = NULL;
+    metrics_collect(metrics);
+    is_int((int)metric_sum(metrics, "mvproxy_ready", NULL), 0, "of no health is said nothing good");
+    metrics_free(metrics);
 }
 
 static void looks(void)
