@@ -39,6 +39,7 @@ enum back_failure {
     BACK_FAIL_LOOP,     /* an mvproxy is where the origin is to be an API server itself. Nothing was sent */
     BACK_FAIL_GIVEN_UP, /* origin_fail_unanswered(): nothing else speaks against the server */
 };
+const char *back_failure_name(enum back_failure why); /* "connect", …: as in metrics and logs. Static */
 
 struct back_failure_info {
     enum back_failure why;
@@ -47,8 +48,6 @@ struct back_failure_info {
     bool request_sent; /* the server may have read some of the request; false is certain (stream_unread) */
     bool body_sent;    /* at least one byte of its body was taken from the owner */
 };
-
-const char *back_failure_name(enum back_failure why); /* "connect", …: as in metrics and logs. Static */
 
 struct back_handler {
     void (*on_interim)(void *arg, const struct http_head *head); /* 1xx except 101; NULL: dropped */
@@ -115,7 +114,8 @@ void back_free(struct back *b);
 /* A reference-counted origin; the opts' text is copied, TLS contexts are referenced. NULL when out of memory. */
 MEM_CHECK struct origin *origin_new(struct back *b, const struct origin_opts *o);
 struct origin *origin_ref(struct origin *o);
-void origin_unref(struct origin *o); /* the last one closes idle connections; requests under way finish */
+void origin_unref(struct origin *o);  /* the last one closes idle connections; requests under way finish */
+void origin_retire(struct origin *o); /* the same, by its owner: another is in its place. Shown as ejected no more */
 bool origin_same(const struct origin *a, const struct origin *b); /* place, way there, and the very TLS contexts */
 const char *origin_name(const struct origin *o);                  /* opts.server, as in logs and metrics */
 const char *origin_address(const struct origin *o); /* host:port, brackets for IPv6: also the Host field to send */

@@ -180,7 +180,7 @@ void origin_release(struct origin *o)
 /* Another of the same name may follow it: what nobody can choose any more is not told of. */
 static void show_ejected(struct origin *o)
 {
-    bool out = o->health.out && o->refs > 0;
+    bool out = o->health.out && o->refs > 0 && !o->retired;
 
     if (o->back == NULL || out == o->shown_out)
         return;
@@ -200,6 +200,16 @@ void origin_unref(struct origin *o)
         o->users--;
     }
     free_if_unused(o);
+}
+
+/* Snapshots that somebody still looks at, and long requests, hold it for who knows how long. */
+void origin_retire(struct origin *o)
+{
+    if (o == NULL)
+        return;
+    o->retired = true;
+    show_ejected(o);
+    origin_unref(o);
 }
 
 bool origin_same(const struct origin *a, const struct origin *b)

@@ -87,7 +87,7 @@ struct origin {
     char out_why[ORIGIN_WHY_BYTES];     /* of the last failure that put it out */
     uint64_t out_since_ms, out_said_ms; /* the second: when that was said */
     unsigned out_unsaid;                /* times out since then */
-    bool shown_out;                     /* in the gauge */
+    bool retired, shown_out;            /* its owner has no use for it any more; it is in the gauge */
     struct budget budget, strangers;    /* the second: for whom no server knows (bearers.h) */
     struct origin_metrics m;
 };

@@ -41,7 +41,7 @@ void peer_free(struct peer *peer)
         return;
     for (size_t i = 0; i < PEER_SOURCES; i++)
         mem_free(peer->address[i].host);
-    origin_unref(peer->origin);
+    origin_retire(peer->origin);
     mem_free(peer->id);
     mem_free(peer->hostname);
     mem_free(peer->holder);
@@ -149,7 +149,7 @@ bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew
             changes_add(r->changes, CHANGE_CHANGED, peer_label(peer), "address %s, from %s",
                         origin_address(peer->origin), peer_source_name(s));
     }
-    origin_unref(old);
+    origin_retire(old);
     return true;
 }
 

@@ -18,7 +18,7 @@ struct back {
     struct back *net; /* whose servers it reaches: its own, or another's */
     struct list servers;
     struct list over; /* the last that have ended: their memory stays, so that who still knows them is found out */
-    size_t open;
+    size_t open, retired;
     uint64_t connections;
     bool (*reach)(void *arg, const struct back *from, const struct sim_server *to);
     void *reach_arg;
@@ -155,6 +155,11 @@ size_t sim_open(const struct back *b)
     return b->open;
 }
 
+size_t sim_retired(const struct back *b)
+{
+    return b->retired;
+}
+
 /* Servers come and never go; of two at one address the later one counts. */
 static struct sim_server *server_of(struct origin *o)
 {
@@ -209,6 +214,13 @@ void origin_unref(struct origin *o)
     mem_free(o->host);
     mem_free(o->address);
     mem_free(o);
+}
+
+void origin_retire(struct origin *o)
+{
+    if (o != NULL)
+        o->back->retired++;
+    origin_unref(o);
 }
 
 bool origin_same(const struct origin *a, const struct origin *b)

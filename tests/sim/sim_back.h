@@ -52,6 +52,8 @@ void sim_back_paths(struct back *net, bool (*reach)(void *arg, const struct back
 void sim_server_break(struct sim_server *s);
 /* Requests under way, all servers. */
 size_t sim_open(const struct back *b);
+/* Origins that their owner had no more use for. */
+size_t sim_retired(const struct back *b);
 
 const struct http_head *sim_request_head(const struct sim_request *q);
 struct arena *sim_arena(const struct sim_request *q); /* lives as long as the request */

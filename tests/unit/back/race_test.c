@@ -425,6 +425,7 @@ static void ejected_for_long(void)
 static void ejection(void)
 {
     static struct back_kit k;
+    struct origin *held;
     struct call c;
 
     back_kit_open(&k, false, 0);
@@ -451,7 +452,17 @@ static void ejection(void)
         call_free(&c);
     }
     is_double(back_kit_metric(&k, "mvproxy_back_ejected", NULL), 1, "out, as is shown");
+    held = origin_ref(k.origin); /* as a snapshot that is kept does, and a request that runs long */
+    origin_retire(origin_ref(held));
+    is_double(back_kit_metric(&k, "mvproxy_back_ejected", NULL), 0,
+              "whose owner has another is not told of, whoever holds it");
+    origin_answered(held, 200);
+    for (unsigned i = 0; i < 5; i++)
+        origin_answered(held, 503);
+    ok(origin_ejection(held, NULL) != NULL, "it comes back, and is out again");
+    is_double(back_kit_metric(&k, "mvproxy_back_ejected", NULL), 0, "none of which is told");
     back_kit_origin(&k, &(struct origin_opts){.sole = true});
+    origin_unref(held);
     is_double(back_kit_metric(&k, "mvproxy_back_ejected", NULL), 0, "another in its place is not");
     listener_close(k.listener);
     k.listener = NULL;

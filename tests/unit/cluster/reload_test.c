@@ -83,6 +83,9 @@ static void small_changes(void)
        "but they count");
     sim_run_ms(s.w.loop, 40000);
     ok(cluster_kit_peer_of(&s.w, s.b) == NULL, "all of them");
+    kube_delete(s.w.store, KUBE_LEASE, kube_id(s.b));
+    sim_run_ms(s.w.loop, 1000);
+    is_u64(sim_retired(s.w.back), 1, "nothing is told of the way to one whose Lease is gone as well");
     cluster_kit_end(&s.w);
 }
 
@@ -96,9 +99,11 @@ static void one_side(void)
 
     start(&s);
     before = kube_sim(s.w.local)->requests;
+    is_u64(sim_retired(s.w.back), 0, "each origin is in use");
     s.w.opts.peer_rule_changed = true;
     reload(&s);
     s.w.opts.peer_rule_changed = false;
+    is_u64(sim_retired(s.w.back), 1, "whoever holds the peer's old one: it is not told of");
     is_u64(kube_sim(s.w.local)->requests, before, "peers are dialled by another rule: not the local server's affair");
     ok(cluster_kit_peer_serves(&s.w, s.b, "batch", "v1", "jobs"), "and nothing is forgotten");
     before = kube_sim(s.b)->requests;
