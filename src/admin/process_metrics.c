@@ -160,7 +160,7 @@ struct process_metrics *process_metrics_new(struct metrics *m, const char *versi
     p->open_fds = metric_single(m, METRIC_GAUGE, "process_open_fds", "Open file descriptors.");
     p->max_fds = metric_single(m, METRIC_GAUGE, "process_max_fds", "Most file descriptors that may be open.");
     p->log_dropped = metric_single(m, METRIC_COUNTER, "mvproxy_log_lines_dropped_total",
-                                   "Lines of the log that nobody took in time.");
+                                   "Lines of the log that nobody took in time, or that could not be written.");
     process_metrics_start_time(m);
     declare_build_info(m, version);
     metrics_on_collect(m, collect, p);

@@ -33,37 +33,37 @@ static struct {
     char storage[LIMIT_LOG_BUFFER];
     size_t used;
     uint64_t dropped; /* lines, in all */
-    uint64_t unsaid;  /* of them: since that was last said */
+    uint64_t unread;  /* of them, since that was last said: nobody read in time */
+    uint64_t failed;  /* likewise: they could not be written */
+    int error;        /* why the last of these could not */
 } logger;
 
-static void drop(uint64_t lines)
-{
-    logger.dropped += lines;
-    logger.unsaid += lines;
-}
-
-/* What is not taken stays, in order. Nobody at the other end: as if it had been written. */
+/* What is not taken stays, in order. Nobody at the other end, a full disk: as if it had been written. */
 static bool write_out(void)
 {
-    bool broken;
-    size_t done = log_out_write(&logger.out, logger.storage, logger.used, &broken);
+    uint64_t lines = 0;
+    int error;
+    size_t done = log_out_write(&logger.out, logger.storage, logger.used, &error);
 
-    if (broken) {
+    if (error != 0) {
         for (size_t i = done; i < logger.used; i++)
-            drop(logger.storage[i] == '\n');
+            lines += logger.storage[i] == '\n';
+        logger.dropped += lines;
+        logger.failed += lines;
+        logger.error = error;
         done = logger.used;
     }
     logger.used -= done;
     if (done > 0)
         memmove(logger.storage, logger.storage + done, logger.used);
-    return !broken;
+    return error == 0;
 }
 
 static void say_dropped(void);
 
 void log_flush(void)
 {
-    if (logger.used > 0 && write_out() && logger.used == 0 && logger.unsaid > 0)
+    if (logger.used > 0 && write_out() && logger.used == 0 && logger.unread + logger.failed > 0)
         say_dropped();
 }
 
@@ -365,20 +365,31 @@ static bool put_event(const struct event *e, size_t room)
     return true;
 }
 
-/* There is room: what waited is written. */
-static void say_dropped(void)
+/* False: that cannot be written either, and is still to be said. */
+static bool say_lost(uint64_t *lines, const char *why)
 {
     struct event e = {LOG_WARNING,
                       0,
                       "log.c",
                       __LINE__,
                       clock_wall_us(),
-                      "Log lines dropped, because nobody read them in time",
-                      LOG_KVS(LU("lines", logger.unsaid))};
+                      "Log lines dropped",
+                      LOG_KVS(LU("lines", *lines), LT("err", why))};
 
-    logger.unsaid = 0;
     (void)put_event(&e, LIMIT_LOG_VALUE);
-    (void)write_out();
+    if (!write_out())
+        return false;
+    *lines = 0;
+    return true;
+}
+
+/* There is room: what waited is written. */
+static void say_dropped(void)
+{
+    if (logger.unread > 0 && !say_lost(&logger.unread, "nobody read them in time"))
+        return;
+    if (logger.failed > 0)
+        (void)say_lost(&logger.failed, strerror(logger.error));
 }
 
 /* Into the storage, after what waits there; false: it is full, and nobody takes anything. */
@@ -399,8 +410,10 @@ void log_emit(enum log_level level, int verbosity, const char *file, int line, c
         return;
     if (logger.out.stream == NULL)
         log_set_stream(stderr);
-    if (!keep_event(&e))
-        drop(1);
+    if (!keep_event(&e)) {
+        logger.dropped++;
+        logger.unread++;
+    }
     if (level == LOG_FATAL)
         log_finish();
     else if (!logger.buffered || level != LOG_INFO)

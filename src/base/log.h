@@ -70,8 +70,8 @@ void log_set_buffered(bool on);
 void log_flush(void);
 /*
  * Nothing here waits for whoever reads: up to LIMIT_LOG_BUFFER is kept for him, in order, and taken out of by each
- * log_flush(); lines for which there is no room are dropped, counted, and said when there is again. log_finish() is
- * for who ends: it waits, for a moment at most. So does LOG_FATAL.
+ * log_flush(); lines for which there is no room, or that cannot be written (a full disk), are dropped, counted, and
+ * said later. log_finish() is for who ends: it waits, for a moment at most. So does LOG_FATAL.
  */
 void log_finish(void);
 uint64_t log_dropped(void); /* lines, in all */

@@ -34,16 +34,29 @@ static ssize_t write_with_room(int fd, const char *p, size_t n)
     return write(fd, p, n < PIPE_BUF ? n : PIPE_BUF);
 }
 
-size_t log_out_write(struct log_out *o, const char *p, size_t n, bool *broken)
+/* All or, as far as is known, nothing; sets *error then. */
+static size_t write_stream(FILE *f, const char *p, size_t n, int *error)
+{
+    int before = errno;
+    bool well;
+
+    errno = 0;
+    well = fwrite(p, 1, n, f) == n;
+    well = fflush(f) == 0 && well;
+    if (!well)
+        *error = errno != 0 ? errno : EIO;
+    clearerr(f);
+    errno = before;
+    return well ? n : 0;
+}
+
+size_t log_out_write(struct log_out *o, const char *p, size_t n, int *error)
 {
     size_t done = 0;
 
-    *broken = false;
-    if (o->fd < 0) {
-        done = fwrite(p, 1, n, o->stream);
-        *broken = fflush(o->stream) != 0 || done < n;
-        return *broken ? 0 : n;
-    }
+    *error = 0;
+    if (o->fd < 0)
+        return write_stream(o->stream, p, n, error);
     while (done < n) {
         ssize_t got = o->socket ? send(o->fd, p + done, n - done, MSG_DONTWAIT | MSG_NOSIGNAL)
                                 : write_with_room(o->fd, p + done, n - done);
@@ -51,7 +64,7 @@ size_t log_out_write(struct log_out *o, const char *p, size_t n, bool *broken)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0) {
-            *broken = errno != EAGAIN && errno != EWOULDBLOCK;
+            *error = errno == EAGAIN || errno == EWOULDBLOCK ? 0 : errno;
             break;
         }
         done += (size_t)got;

@@ -127,6 +127,17 @@ def test_not_ready(world):
     until(lambda: value(world, "mvproxy_ready") == 1, "ready again")
 
 
+def test_log_lines_dropped(world):
+    """MvproxyLogLinesDropped: how many were lost, of a log that cannot be written"""
+    a = world.proxies["a"]
+    a.stop()
+    with open("/dev/full", "wb") as full:
+        a.start(stderr=full)
+    walk(world, "MvproxyLogLinesDropped", lambda: value(world, "mvproxy_log_lines_dropped_total") > 0, r"(?m)^mvproxy_log_lines_dropped_total [1-9]")
+    a.stop()
+    a.start()
+
+
 def test_ejected(world):
     """MvproxyServerEjected: which server, by what it failed, since when"""
     def fires():

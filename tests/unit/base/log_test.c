@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -375,6 +376,56 @@ static void nobody_reads(bool socket)
     fclose(f);
 }
 
+/* What cannot be written is counted, and said with the reason when there is room: no reader is to blame. */
+static void not_written(void)
+{
+    FILE *full = fopen("/dev/full", "w");
+    uint64_t dropped = log_dropped();
+    const char *lines;
+
+    if (full == NULL)
+        tap_bail("no /dev/full");
+    log_error("What was dropped before is said now");
+    (void)written();
+    log_set_stream(full);
+    log_error("One");
+    log_error("Two");
+    is_u64(log_dropped(), dropped + 2, "a full disk: both are counted");
+    log_set_stream(stream);
+    log_error("Room");
+    lines = written();
+    ok(strstr(lines, "] \"Room\"\n") != NULL &&
+           strstr(lines, "] \"Log lines dropped\" lines=2 err=\"No space left on device\"\n") != NULL,
+       "and said, with why: %s", lines);
+    fclose(full);
+}
+
+/* A file, of which a part may be written: that it fails is said once it does no more. */
+static void file_ends(void)
+{
+    struct rlimit limit, small;
+    FILE *f = tmpfile();
+    uint64_t dropped = log_dropped();
+    char all[1024] = "";
+
+    if (f == NULL || getrlimit(RLIMIT_FSIZE, &limit) != 0)
+        tap_bail("no file");
+    signal(SIGXFSZ, SIG_IGN);
+    small = (struct rlimit){.rlim_cur = 0, .rlim_max = limit.rlim_max};
+    log_set_stream(f);
+    (void)setrlimit(RLIMIT_FSIZE, &small);
+    log_error("Lost");
+    log_error("Lost as well");
+    is_u64(log_dropped(), dropped + 2, "a file that may not grow");
+    (void)setrlimit(RLIMIT_FSIZE, &limit);
+    log_error("Room");
+    rewind(f);
+    ok(fread(all, 1, sizeof(all) - 1, f) > 0 && strstr(all, "lines=2 err=\"File too large\"") != NULL, "its reason: %s",
+       all);
+    log_set_stream(stream);
+    fclose(f);
+}
+
 /* The last words wait, but not for ever. */
 static void last_words(bool socket)
 {
@@ -411,6 +462,8 @@ int main(void)
     journal();
     nobody_reads(false);
     nobody_reads(true);
+    not_written();
+    file_ends();
     last_words(false);
     last_words(true);
     log_set_stream(stderr);
