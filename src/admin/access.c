@@ -63,3 +63,18 @@ enum access_verdict access_check(bool loopback, struct slice path, struct slice 
         return ACCESS_NO_IDENTITY;
     return may_monitor(peer) ? ACCESS_GRANTED : ACCESS_NOT_MONITORING;
 }
+
+const char *access_why_not(const struct tls_peer *peer, int64_t now)
+{
+    if (peer == NULL || !peer->present)
+        return NULL;
+    if (peer->why_not != NULL)
+        return peer->why_not;
+    if (!peer->client_ca)
+        return "it is of requestheader-client-ca-file, not of client-ca-file";
+    if (peer->too_many_orgs)
+        return "it names too many organizations";
+    if (now >= peer->not_after)
+        return "the certificate has expired since the handshake";
+    return may_monitor(peer) ? NULL : "it names neither system:monitoring nor system:masters";
+}

@@ -29,5 +29,8 @@ bool access_is_loopback(const char *address);
 /* `peer` may be NULL (no TLS). `now`: seconds since 1970. `path` without the query. */
 enum access_verdict access_check(bool loopback, struct slice path, struct slice host, const struct tls_peer *peer,
                                  int64_t now);
+/* Why the certificate that was shown is not taken, or what it names does not do; NULL: none was shown, or it does.
+ * Static. */
+const char *access_why_not(const struct tls_peer *peer, int64_t now);
 
 #endif

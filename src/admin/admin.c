@@ -30,6 +30,7 @@
 #include "net/tls_peer.h"
 
 enum { MAX_REQUEST_HEADERS = 16 << 10, MAX_REQUEST_BODY = 1024, MAX_ANSWER = 32 << 20, TIMEOUT_SECONDS = 30 };
+enum { SAID_AGAIN_MS = 20000 }; /* between two lines about what anybody can bring about as often as he likes */
 
 struct admin {
     struct event_base *base;
@@ -52,6 +53,8 @@ struct admin {
     uint64_t started_ms;
     unsigned port;
     bool loopback;
+    uint64_t not_taken_said_ms; /* client certificates: when that was last said; 0: never */
+    unsigned not_taken;         /* how many since then */
 };
 
 /* One request and the answer that is being made. */
@@ -60,6 +63,7 @@ struct call {
     struct evhttp_request *req;
     struct slice path, query, accept, accept_encoding, user_agent, host;
     enum access_verdict verdict;
+    const char *why_not; /* a client certificate was shown and did not do; NULL: it did, or there was none */
     unsigned status;
     const char *content_type, *encoding; /* encoding NULL: as it is */
     const char *warning;                 /* NULL: none */
@@ -261,9 +265,11 @@ static void refuse(struct call *c, unsigned status, const char *text)
 
 static void judge(const struct tls_peer *peer, void *arg)
 {
+    int64_t now = clock_wall_us() / 1000000;
     struct call *c = arg;
 
-    c->verdict = access_check(c->admin->loopback, c->path, c->host, peer, clock_wall_us() / 1000000);
+    c->verdict = access_check(c->admin->loopback, c->path, c->host, peer, now);
+    c->why_not = c->verdict == ACCESS_GRANTED ? NULL : access_why_not(peer, now);
 }
 
 static void check_access(struct call *c)
@@ -314,13 +320,24 @@ static const char *const verdict_texts[] = {
     [ACCESS_IN_CLEAR] = "forbidden: not over TLS\n",
 };
 
+static void refuse_access(struct call *c)
+{
+    char text[256];
+
+    if (c->verdict == ACCESS_NO_IDENTITY && c->why_not != NULL) {
+        (void)snprintf(text, sizeof(text), "the client certificate is not accepted: %s\n", c->why_not);
+        refuse(c, 401, text);
+    } else
+        refuse(c, c->verdict == ACCESS_NO_IDENTITY ? 401 : 403, verdict_texts[c->verdict]);
+}
+
 static bool is_let_in(struct call *c)
 {
     enum evhttp_cmd_type method = evhttp_request_get_command(c->req);
 
     check_access(c);
     if (c->verdict != ACCESS_GRANTED)
-        refuse(c, c->verdict == ACCESS_NO_IDENTITY ? 401 : 403, verdict_texts[c->verdict]);
+        refuse_access(c);
     else if (method != EVHTTP_REQ_GET && method != EVHTTP_REQ_HEAD)
         refuse(c, HTTP_BADMETHOD, "method not allowed\n");
     else
@@ -462,6 +479,26 @@ static void drop_made(void *work)
     exposition_free(work);
 }
 
+/* Who scrapes with a certificate that has expired sees nothing of us any more, and an alert says that we are down. */
+static void say_not_taken(struct call *c)
+{
+    struct admin *a = c->admin;
+    uint64_t now = loop_now_ms(a->loop);
+    char *address = NULL;
+    uint16_t port = 0;
+
+    if (c->why_not == NULL)
+        return;
+    a->not_taken++;
+    if (a->not_taken_said_ms != 0 && now - a->not_taken_said_ms < SAID_AGAIN_MS)
+        return;
+    evhttp_connection_get_peer(evhttp_request_get_connection(c->req), &address, &port);
+    log_warning("Client certificate refused by the admin listener", LT("client", address), LS("path", c->path),
+                LT("why", c->why_not), LU("timesSinceLastLine", a->not_taken));
+    a->not_taken_said_ms = now;
+    a->not_taken = 0;
+}
+
 static void respond(struct evhttp_request *req, void *work, void *arg)
 {
     struct call c = call_of(req, arg);
@@ -470,6 +507,7 @@ static void respond(struct evhttp_request *req, void *work, void *arg)
     decide(&c);
     count(&c);
     log_v(6, "Admin request", LS("path", c.path), LU("code", c.status));
+    say_not_taken(&c);
     send_answer(&c);
     exposition_free(c.made);
     buf_free(&c.body);

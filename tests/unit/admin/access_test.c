@@ -75,6 +75,33 @@ static const struct {
     {"too many organizations", false, "/metrics", "10.0.0.1", TOO_MANY, ACCESS_NO_IDENTITY},
 };
 
+/* What the log and the answer say of a certificate that was shown. */
+static void why_not(void)
+{
+    static const struct {
+        enum who who;
+        const char *words; /* NULL: nothing is said */
+    } whys[] = {{NOBODY, NULL},
+                {MASTER, NULL},
+                {MONITOR, NULL},
+                {OTHER, "it names neither system:monitoring nor system:masters"},
+                {FRONT_PROXY, "it is of requestheader-client-ca-file, not of client-ca-file"},
+                {OVER, "the certificate has expired since the handshake"},
+                {TOO_MANY, "it names too many organizations"}};
+    struct tls_peer p = peer_of(UNVERIFIED);
+
+    ok(access_why_not(NULL, NOW) == NULL, "nothing of who is not asked for one");
+    p.why_not = "unknown issuer";
+    is_str(access_why_not(&p, NOW), "unknown issuer", "what the handshake found");
+    for (size_t i = 0; i < ROWS(whys); i++) {
+        p = peer_of(whys[i].who);
+        if (whys[i].words == NULL)
+            ok(access_why_not(&p, NOW) == NULL, "nothing is said of %d", (int)whys[i].who);
+        else
+            is_str(access_why_not(&p, NOW), whys[i].words, "said of %d", (int)whys[i].who);
+    }
+}
+
 static const struct {
     const char *address;
     bool loopback;
@@ -95,5 +122,6 @@ int main(void)
     for (size_t i = 0; i < ROWS(addresses); i++)
         ok(access_is_loopback(addresses[i].address) == addresses[i].loopback, "\"%s\" is %sloopback",
            addresses[i].address, addresses[i].loopback ? "" : "not ");
+    why_not();
     return tap_end();
 }

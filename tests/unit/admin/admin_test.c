@@ -13,6 +13,7 @@
 
 #include "admin/connections.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "lib/folder.h"
 #include "lib/tap.h"
 #include "net/loop_internal.h"
@@ -28,6 +29,8 @@ static void make_certs(void)
                         "a.issue('admin', 'admin', ('system:masters',), ca='ca');"
                         "a.issue('monitor', 'm', ('system:monitoring',), ca='ca');"
                         "a.issue('alice', 'alice', ('dev',), ca='ca');"
+                        "a.issue('expired', 'm', ('system:monitoring',), ca='ca', start='20200101000000Z', "
+                        "end='20200201000000Z');"
                         "a.issue('foreign', 'admin', ('system:masters',), ca='foreign-ca')");
 }
 
@@ -114,6 +117,51 @@ static void expect(struct admin_kit *k, const char *who, const char *path, const
 
     ok(has(get(k, tls, path), status_line), "%s reads %s: %s", who == NULL ? "somebody" : who, path, status_line);
     tls_ctx_unref(tls);
+}
+
+static unsigned lines_with(const char *text, const char *words)
+{
+    unsigned n = 0;
+
+    for (const char *at = text; at != NULL && (at = strstr(at, words)) != NULL; at++)
+        n++;
+    return n;
+}
+
+/* Somebody scrapes with a certificate that is not taken: he is told why, and so is the log, now and then. */
+static void test_not_taken(void)
+{
+    static const char line[] =
+        "\"Client certificate refused by the admin listener\" client=\"127.0.0.1\" path=\"/metrics\" why=";
+    struct tls_ctx *tls = server_tls();
+    struct admin_kit k;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+
+    admin_kit_init(&k, "0.0.0.0", tls);
+    log_set_stream(f);
+    expect(&k, NULL, "/metrics", "\na client certificate is needed\n");
+    expect(&k, "foreign", "/livez", "HTTP/1.1 200 ");
+    fflush(f);
+    is_u64(lines_with(text, "Client certificate"), 0, "who shows none, or asks what everybody may, is not told of");
+    expect(&k, "expired", "/metrics", "\nthe client certificate is not accepted: the certificate has expired\n");
+    expect(&k, "foreign", "/metrics", "\nthe client certificate is not accepted: ");
+    expect(&k, "alice", "/metrics", "HTTP/1.1 403 ");
+    fflush(f);
+    is_u64(lines_with(text, line), 1, "three of them are one line");
+    ok(has(text, "why=\"the certificate has expired\" timesSinceLastLine=1\n"), "with why: %s", text);
+    clock_fake(clock_us() + 21000000, clock_wall_us());
+    expect(&k, "alice", "/metrics", "HTTP/1.1 403 ");
+    fflush(f);
+    is_u64(lines_with(text, line), 2, "and later another");
+    ok(has(text, "why=\"it names neither system:monitoring nor system:masters\" timesSinceLastLine=3\n"), "%s", text);
+    clock_real();
+    log_set_stream(stderr);
+    admin_kit_end(&k);
+    tls_ctx_unref(tls);
+    fclose(f);
+    free(text);
 }
 
 static void test_tls(void)
@@ -716,6 +764,7 @@ int main(void)
     test_manners();
     test_errors();
     test_tls();
+    test_not_taken();
     test_context_replaced();
     test_context_replaced_anywhere();
     test_handshakes_take_turns();
