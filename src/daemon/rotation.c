@@ -68,6 +68,20 @@ static void say_failure(struct app *a, const struct buf *errors)
             say_line(line);
 }
 
+/* New ones, or the old content that came back: the log is not to end with what was wrong. */
+static void say_recovery(struct app *a)
+{
+    bool egress = is_of_egress(slice_str(a->files_refused));
+
+    if (a->files_refused[0] == '\0')
+        return;
+    a->files_refused[0] = '\0';
+    changes_add(a->changes, CHANGE_RECOVERED, a->hostname, "%s can be used again",
+                egress ? "the egress configuration" : "all certificate files");
+    log_info(egress ? "Egress configuration can be used again" : "Certificate files can be used again",
+             LU("afterSeconds", (loop_now_ms(a->loop) - a->files_refused_ms) / 1000));
+}
+
 struct additions {
     struct file_watch *watch;
     bool ok;
@@ -93,13 +107,10 @@ static bool add_files(struct file_watch *w, const struct config *c)
 void rotation_done(struct app *a, bool ok, const struct buf *errors)
 {
     metric_set(a->files_ok, ok ? 1 : 0);
-    if (!ok)
-        say_failure(a, errors);
-    else if (a->files_refused[0] != '\0')
-        changes_add(a->changes, CHANGE_RECOVERED, a->hostname, "%s can be used again",
-                    is_of_egress(slice_str(a->files_refused)) ? "the egress configuration" : "all certificate files");
     if (ok)
-        a->files_refused[0] = '\0';
+        say_recovery(a);
+    else
+        say_failure(a, errors);
     file_watch_done(a->watch, ok);
 }
 
@@ -140,7 +151,7 @@ void rotation_replace(struct app *a, struct file_watch *w)
         file_watch_free(a->watch);
     a->watch = w;
     file_watch_start(w);
-    a->files_refused[0] = '\0';
+    say_recovery(a);
     metric_set(a->files_ok, 1);
     expiry_read(a->expiry, a->config);
 }

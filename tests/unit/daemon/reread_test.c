@@ -223,6 +223,10 @@ static void changed(void)
     is_good(true, "as before");
     is_u64(used(), 1, "the same as what is in use");
     ok(process_happened(a, "all certificate files can be used again"), "people");
+    is_u64(process_said("Certificate files can be used again"), 1,
+           "the log, though nothing else is in use than before");
+    read_again();
+    is_u64(process_said("Certificate files can be used again"), 1, "once");
     end();
 }
 
@@ -321,6 +325,30 @@ static void after_reload(void)
     (void)snprintf(a->reload_refused, sizeof(a->reload_refused), "no option");
     read_again();
     is_str(a->reload_refused, "no option", "what was refused for something else stays so");
+    end();
+}
+
+/* Files that were refused are good, and a reload is what finds out. */
+static void by_reload(void)
+{
+    struct reload_result *r;
+    struct slice text;
+    bool good = false;
+
+    start();
+    process_use_pair("bad");
+    rereads(0);
+    is_good(false, "one that is none");
+    process_use_pair("good");
+    process_listen();
+    r = reload_begin(a);
+    for (uint64_t end_ms = clock_ms() + PATIENCE_MS; clock_ms() < end_ms && !reload_is_over(a, r, &good, &text);)
+        loop_run_once(a->loop, 10);
+    reload_result_unref(r);
+    ok(good, "reloaded");
+    is_good(true, "the old one again");
+    is_u64(process_said("Certificate files can be used again"), 1, "the log");
+    ok(process_happened(a, "all certificate files can be used again"), "people");
     end();
 }
 
@@ -522,6 +550,7 @@ int main(void)
     stray();
     stray_serving();
     after_reload();
+    by_reload();
     unfit();
     lost();
     forgotten();
