@@ -4,10 +4,12 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "daemon/addresses.h"
 #include "daemon/config_check_self.h"
 #include "daemon/derive.h"
+#include "daemon/options.h"
 #include "daemon/remarks.h"
 #include "daemon/serving_pair.h"
 #include "kube/user.h"
@@ -339,10 +341,27 @@ static void without_effect(struct remarks *r)
     of_no_log(r);
 }
 
+static void too_short(struct remarks *r)
+{
+    const struct option *stale = options_find(SLICE_LIT("peer-stale-after"));
+    char given_for[32], least[32];
+
+    if (r->c->peer_stale_after >= stale->sensible)
+        return;
+    clock_format_duration(r->c->peer_stale_after, given_for);
+    clock_format_duration(stale->sensible, least);
+    remarks_warn(
+        r, stale->name,
+        "%s is too short for Leases, which are renewed each 10s: peers that are well lapse, and what only they "
+        "serve is marked Stale: give %s or more",
+        given_for, least);
+}
+
 static void unlikely(struct remarks *r)
 {
     const struct config *c = r->c;
 
+    too_short(r);
     without_header(r);
     trusts_everybody(r);
     host_bits(r, "trusted-proxies", c->trusted_proxies);

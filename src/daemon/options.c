@@ -18,6 +18,12 @@
  * cut off, at the very end all of them. Who writes less mostly means KiB or MiB. */
 enum { LEAST_CLIENT_MEMORY = 8 << 20 };
 
+/* kube-apiserver 1.26 and later renews its identity Lease each 10 s (IdentityLeaseRenewIntervalPeriod,
+ * pkg/controlplane/ apiserver/server.go), up to 4 % later (renewJitter, component-helpers'
+ * apimachinery/lease/controller.go), and so do we for older ones. One renewal that is lost is 20.8 s; the rest is for
+ * slow requests and for seeing it. */
+enum { TWO_RENEWALS_MS = 25000 };
+
 static const struct option table[] = {
 /* clang-format off */
 #define SECTION "Serving"
@@ -102,8 +108,8 @@ static const struct option table[] = {
      .help = "Static peer addresses, by server ID or host name; they come before what Leases say."},
     {.name = "peer-allowed-cidrs", .type = OPTION_LIST, FIELD(peer_allowed_cidrs), .initial = "", .section = SECTION, .argument = "CIDRS",
      .help = "Networks in which peers may be dialled at addresses that Leases or etcd say, and at those that names in the option peers resolve to. An address in peers itself is always dialled. None: of what Leases and etcd say every address except loopback, link-local, multicast and unspecified ones and the metadata services of clouds, which must be listed to be used, and whatever names in peers resolve to."},
-    {.name = "peer-stale-after", .type = OPTION_DURATION, FIELD(peer_stale_after), .initial = "40s", .min = 1000, .max = 24 * HOUR_MS, .section = SECTION,
-     .argument = "DURATION", .help = "A peer whose Lease was not seen renewed for this long is lapsed: what only it serves is marked Stale in discovery."},
+    {.name = "peer-stale-after", .type = OPTION_DURATION, FIELD(peer_stale_after), .initial = "40s", .min = 1000, .sensible = TWO_RENEWALS_MS, .max = 24 * HOUR_MS,
+     .section = SECTION, .argument = "DURATION", .help = "A peer whose Lease was not seen renewed for this long is lapsed: what only it serves is marked Stale in discovery. Leases are renewed each 10s: below 25s one late renewal makes a peer lapse that is well, and mvproxy warns of the value."},
     {.name = "peer-forget-after", .type = OPTION_DURATION, FIELD(peer_forget_after), .initial = "5m", .min = 1000, .max = 24 * HOUR_MS, .section = SECTION,
      .argument = "DURATION", .help = "A peer whose Lease was not seen renewed for this long, and that does not answer, is forgotten."},
     {.name = "peer-leave-grace", .type = OPTION_DURATION, FIELD(peer_leave_grace), .initial = "5m", .min = 0, .max = 24 * HOUR_MS, .section = SECTION,

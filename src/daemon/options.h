@@ -25,6 +25,7 @@ struct option {
     size_t offset;        /* of the field in struct config */
     const char *initial;  /* default, as in a configuration file; "": none */
     uint64_t min, max;    /* NUMBER; DURATION in ms */
+    uint64_t sensible;    /* DURATION in ms: what is below that is warned of; 0: nothing is */
     bool or_zero;         /* 0 is possible as well, below `min` */
     const char *choices;  /* TEXT: "a|b|c", NULL: anything */
     bool skips_empty;     /* LIST: an empty entry is skipped; otherwise it is an error */

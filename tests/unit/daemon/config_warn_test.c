@@ -25,6 +25,10 @@ static const struct {
     const char *text, *want;
 } rows[] = {
     {BASE, ""},
+    {BASE "peer-stale-after: 25s\npeer-forget-after: 25s\n", ""},
+    {BASE "peer-stale-after: 24s\n",
+     IN("1", "peer-stale-after") "24s is too short for Leases, which are renewed each 10s: peers that are well lapse, "
+                                 "and what only they serve is marked Stale: give 25s or more\n"},
     {BASE "trusted-proxies: [10.0.0.1, 10.0.0.0/8, \"fd00::/8\"]\n", ""},
     {BASE "trusted-proxies: [0.0.0.0/0]\n",
      IN("19", "trusted-proxies") "0.0.0.0/0 is everybody, who may then forge the "
