@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -25,9 +26,6 @@ enum {
     FIRST_PORT = 1024,       /* below it a capability is needed, if the kernel does not say otherwise */
 };
 
-#define LOW_PORT                                                                                                       \
-    "a port below 1024 needs CAP_NET_BIND_SERVICE (CapabilityBoundingSet= and AmbientCapabilities=) and "              \
-    "PrivateUsers=no in a drop-in of the unit, or mvproxy.socket; or choose another"
 #define SYSCTL_EXAMPLE "set it as contrib/examples/sysctl.conf does, then restart mvproxy"
 
 /* Below /proc. False: it is not there, may not be read, or is empty. */
@@ -211,8 +209,16 @@ static void judge_bind(struct scene *s, const struct listen_address *a, const ch
                        "mvproxy itself or mvproxy.socket may be there (then check without --pre)",
                        "bind-address: %s is taken by another process", text);
     else
-        findings_wrong(s->f, "host-address", error == EACCES ? LOW_PORT : "choose another address or port",
+        findings_wrong(s->f, "host-address", error == EACCES ? BIND_TRIAL_LOW_PORT : "choose another address or port",
                        "bind-address: %s: %s", text, strerror(error));
+}
+
+/* Who asks is root, and the service is not. */
+static bool is_for_another(const struct scene *s)
+{
+    const struct passwd *pw = s->user == NULL || geteuid() != 0 ? NULL : getpwnam(s->user);
+
+    return pw != NULL && pw->pw_uid != 0;
 }
 
 /* Whoever asks may be root, or nobody: what counts is whether the service may take such a port. */
@@ -222,10 +228,15 @@ static bool judge_low(struct scene *s, unsigned port, const char *text)
     unsigned long first =
         read_file(s, "sys/net/ipv4/ip_unprivileged_port_start", value) ? strtoul(value, NULL, 10) : FIRST_PORT;
 
-    if (!s->unit.loaded || s->unit.binds_low || port >= first)
+    if (s->unit.binds_low || port >= first || (!s->unit.loaded && !is_for_another(s)))
         return true;
-    findings_wrong(s->f, "host-address", LOW_PORT, "bind-address: %s: %s may not take a port below %lu", text,
-                   s->unit.name, first);
+    if (s->unit.loaded)
+        findings_wrong(s->f, "host-address", BIND_TRIAL_LOW_PORT, "bind-address: %s: %s may not take a port below %lu",
+                       text, s->unit.name, first);
+    else
+        findings_warn(s->f, "host-address", BIND_TRIAL_LOW_PORT,
+                      "bind-address: %s: a process of %s may not take a port below %lu without CAP_NET_BIND_SERVICE",
+                      text, s->user, first);
     return false;
 }
 
@@ -256,7 +267,7 @@ static const char *admin_remedy(int error)
 {
     if (error == EADDRINUSE)
         return "ss -ltnp tells whose it is: give another address in admin-bind-address, or end that process";
-    return error == EACCES ? LOW_PORT : "give another address or port in admin-bind-address";
+    return error == EACCES ? BIND_TRIAL_LOW_PORT : "give another address or port in admin-bind-address";
 }
 
 /* Of a process that runs it is the next start's matter whether the address is this machine's, and nothing else. */

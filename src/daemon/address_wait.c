@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "cluster/cluster.h"
 #include "daemon/app_state.h"
+#include "daemon/bind_trial.h"
 #include "daemon/drain.h"
 
 #include <errno.h>
@@ -64,12 +65,20 @@ static void try_again(void *arg)
         loop_timer_set(a->address_retry, RETRY_MS);
 }
 
+static bool may_not(struct err *err)
+{
+    struct err why = *err;
+
+    err_clear(err);
+    return err_set(err, "%s: " BIND_TRIAL_LOW_PORT, why.text);
+}
+
 bool address_wait_begin(struct app *a, struct err *err)
 {
     if (listen_now(a, err))
         return true;
     if (errno != EADDRINUSE)
-        return false;
+        return errno == EACCES && may_not(err);
     a->address_retry = loop_timer_new(a->loop, try_again, a);
     if (a->address_retry == NULL)
         return err_set(err, "out of memory");

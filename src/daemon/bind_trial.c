@@ -34,14 +34,21 @@ static int trial_of_host(const struct listen_address *a, bool free)
     return bind_trial(&any, free);
 }
 
-static void judge(struct remarks *r, const char *entry, const struct listen_address *a, int error)
+static void judge(struct remarks *r, const char *entry, const struct listen_address *a, bool free)
 {
+    char text[DERIVE_HOST_BYTES];
+    int error = trial_of_host(a, free);
+
     if (error == EADDRNOTAVAIL)
         remarks_wrong(r, entry,
                       "this machine does not have the address %s: give one of its own, which ip -brief address lists",
                       a->host);
     else if (error == EAFNOSUPPORT || error == EINVAL)
         remarks_wrong(r, entry, "%s: %s: give another address of this machine", a->host, strerror(error));
+    else if (bind_trial(a, free) == EACCES) {
+        derive_text(a->host, a->port, text);
+        remarks_warn(r, entry, "%s: %s: " BIND_TRIAL_LOW_PORT, text, strerror(EACCES));
+    }
 }
 
 void bind_trial_configured(struct remarks *r)
@@ -53,11 +60,11 @@ void bind_trial_configured(struct remarks *r)
 
     if (addresses_configured(r->c, &ours, &err) && r->c->bind_address[0] != NULL)
         for (size_t i = 0; i < ours.n; i++)
-            judge(r, remarks_entry(entry, "bind-address", i), &ours.at[i], trial_of_host(&ours.at[i], true));
+            judge(r, remarks_entry(entry, "bind-address", i), &ours.at[i], true);
     err_clear(&err);
     if (!derive_admin(r->c->admin_bind_address, &at, &err))
         return; /* none, or that has been said */
     addresses_of(&at, &ours);
     if (ours.n > 0)
-        judge(r, "admin-bind-address", &ours.at[0], trial_of_host(&ours.at[0], false));
+        judge(r, "admin-bind-address", &ours.at[0], false);
 }

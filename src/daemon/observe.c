@@ -4,6 +4,7 @@
 #include "admin/admin.h"
 #include "base/log.h"
 #include "daemon/app_state.h"
+#include "daemon/bind_trial.h"
 #include "daemon/derive.h"
 #include "daemon/options.h"
 #include "daemon/readiness_checks.h"
@@ -59,6 +60,7 @@ bool observe_build(struct app *a, struct buf *errors)
     if (a->config->admin_bind_address[0] == '\0')
         return true;
     err_clear(&err);
+    errno = 0;
     if (open_admin(a, &err))
         return true;
     if (a->inherited && errno == EADDRINUSE) {
@@ -66,7 +68,7 @@ bool observe_build(struct app *a, struct buf *errors)
         a->admin_waits = true;
         return true;
     }
-    buf_printf(errors, "admin-bind-address: %s\n", err.text);
+    buf_printf(errors, "admin-bind-address: %s%s\n", err.text, errno == EACCES ? ": " BIND_TRIAL_LOW_PORT : "");
     return false;
 }
 

@@ -101,7 +101,7 @@ static void remove_machine(void)
 #define MEMORY "ok memory is enough for what clients may make the process hold (1000 MiB)\n"
 
 static struct buf out;
-static const char *apiserver = "https://127.0.0.1:6443", *admin;
+static const char *apiserver = "https://127.0.0.1:6443", *admin, *user;
 static const char *const *balancers;
 static uint64_t of_unit;
 static bool has_unit, binds_low;
@@ -121,6 +121,7 @@ static void look(const char *const *addresses, uint64_t port, bool runs, uint64_
     struct scene s = {.opts = &opts,
                       .config = &c,
                       .f = findings_new(),
+                      .user = user,
                       .unit = {.loaded = has_unit,
                                .name = "mvproxy.service",
                                .descriptors = of_unit,
@@ -438,13 +439,21 @@ static void low_ports(void)
         has_unit = true;
         binds_low = rows[i].capability;
         look(here, rows[i].port, false, 0);
-        is_int(has("mvproxy.service may not take a port below 1024\n    what to do: a port below 1024 needs CAP_NET_"),
+        is_int(has("mvproxy.service may not take a port below 1024\n    what to do: a port below 1024 needs Ambient"),
                rows[i].wrong, "%s: %s", rows[i].name, out.p);
         is_int(has("are free"), !rows[i].wrong, "%s: free", rows[i].name);
     }
     look(here, 1023, true, 0);
     ok(!has("may not take"), "a process that has it");
     has_unit = binds_low = false;
+    user = "nobody";
+    look(here, 1023, false, 0);
+    ok(has("bind-address: 127.0.0.1:1023: ") && has("AmbientCapabilities=CAP_NET_BIND_SERVICE") && !has("are free"),
+       "no unit, of another user: %s", out.p);
+    user = geteuid() == 0 ? "root" : "nobody";
+    look(here, 1023, false, 0);
+    is_int(has("are free"), geteuid() == 0, "no unit, of who asks: %s", out.p);
+    user = NULL;
 }
 
 int main(void)
