@@ -24,6 +24,9 @@ static const char *remedy_for(const char *failure)
     if (strstr(failure, "egress proxy") != NULL)
         return "see to the egress proxy (selection etcd of egress-selector-config-file): does it run at that address, "
                "is its certificate of the caBundle there, and does it let this machine through to etcd?";
+    if (strstr(failure, "(TLS alert)") != NULL && strstr(failure, "certificate") != NULL)
+        return "etcd-certfile and etcd-keyfile must be a client pair of the CA in etcd's --trusted-ca-file, and not "
+               "expired (kubeadm: /etc/kubernetes/pki/apiserver-etcd-client.crt and .key)";
     if (strstr(failure, "it has expired") != NULL || strstr(failure, "it is not valid yet") != NULL)
         return "renew etcd's serving certificate (kubeadm certs renew etcd-server), or set this machine's clock";
     if (strstr(failure, "it is not for") != NULL)
@@ -32,6 +35,8 @@ static const char *remedy_for(const char *failure)
         return "etcd-servers must be etcd's client URLs (port 2379), and etcd-cafile the CA of its serving certificate";
     if (strstr(failure, "does not speak TLS") != NULL || strstr(failure, "TLS handshake: the server closed") != NULL)
         return "etcd-servers must begin with http:// if etcd serves without TLS there, and be its client URLs";
+    if (strstr(failure, "server closed") != NULL)
+        return "etcd-servers must begin with https:// if etcd serves with TLS there, and be its client URLs";
     if (strstr(failure, "timed out") != NULL)
         return "if etcd runs there, it hangs or is overloaded: its log, and CPU, memory and disks of its machine; if "
                "it does not, correct etcd-servers: something drops what is sent there";

@@ -100,6 +100,12 @@ static const char *phase(const struct stream *s)
     return s->state == STREAM_HANDSHAKING ? "TLS handshake" : "TLS";
 }
 
+/* The other side's, in which it says why it gives up. */
+static bool is_alert(unsigned long error)
+{
+    return ERR_GET_LIB(error) == ERR_LIB_SSL && ERR_GET_REASON(error) > SSL_AD_REASON_OFFSET;
+}
+
 /* `error` is OpenSSL's, taken from its queue, or 0. */
 static void report(struct stream *s, unsigned long error)
 {
@@ -108,8 +114,10 @@ static void report(struct stream *s, unsigned long error)
     bool server = t->ssl != NULL && SSL_is_server(t->ssl);
     char refusal[TLS_WORDS_BYTES];
 
-    stream_send_out(s); /* the alert, if one was written */
-    if (s->send_broken)
+    stream_send_out(s);                    /* the alert, if one was written */
+    if (s->send_broken && is_alert(error)) /* it says why there was a reset as well */
+        stream_broke(s, "%s: %s", phase(s), tls_words_error(error, server));
+    else if (s->send_broken)
         stream_read_idle(s);
     s->lacks_memory = s->lacks_memory || t->bio.recv_error == ENOMEM;
     if (tls_messages_too_many(&t->messages))

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { ROOM = 1 << 16, ENDPOINTS = 10 };
+enum { ROOM = 1 << 16, ENDPOINTS = 13 };
 
 /* What endpoint i answers; 0: not at all, and why. */
 static const struct {
@@ -22,7 +22,10 @@ static const struct {
                         {0, "TLS: certificate refused: it is not for x"},
                         {0, "TLS: certificate refused: it has expired"},
                         {0, "TLS: what answers does not speak TLS"},
-                        {0, "timed out"}};
+                        {0, "timed out"},
+                        {0, "TLS: the server refuses our certificate (TLS alert)"},
+                        {0, "TLS: the server wants a client certificate (TLS alert)"},
+                        {0, "server closed the connection"}};
 
 static struct {
     fetch_fn *fn;
@@ -68,8 +71,9 @@ void loop_run_once(struct loop *l, uint64_t max_wait_ms)
 
 static void look(size_t n, const char *want, const char *name)
 {
-    static const char *const urls[] = {"http://a", "http://b", "http://c", "http://d", "http://e", "http://f",
-                                       "http://g", "http://h", "http://i", "http://j", NULL};
+    static const char *const urls[] = {"http://a",  "http://b",  "http://c", "http://d", "http://e",
+                                       "http://f",  "http://g",  "http://h", "http://i", "http://j",
+                                       "https://k", "https://l", "http://m", NULL};
     struct config c = {.etcd_servers = urls, .etcd_prefix = "/registry"};
     struct scene s = {.config = &c, .f = findings_new()};
     struct buf out;
@@ -92,6 +96,10 @@ static void look(size_t n, const char *want, const char *name)
     "POST /v3/kv/range Content-Type: application/json "                                                                \
     "{\"key\":\"L3JlZ2lzdHJ5L3BlZXJzZXJ2ZXJsZWFzZXMv\",\"range_end\":"                                                 \
     "\"L3JlZ2lzdHJ5L3BlZXJzZXJ2ZXJsZWFzZXMw\",\"limit\":1,\"keys_only\":true}; "
+
+#define PAIR                                                                                                           \
+    "    what to do: etcd-certfile and etcd-keyfile must be a client pair of the CA in etcd's --trusted-ca-file, and " \
+    "not expired (kubeadm: /etc/kubernetes/pki/apiserver-etcd-client.crt and .key)\n"
 
 int main(void)
 {
@@ -125,7 +133,12 @@ int main(void)
          "URLs\nXX etcd-servers: http://j: timed out\n"
          "    what to do: if etcd runs there, it hangs or is overloaded: its log, and CPU, memory and disks of its "
          "machine; "
-         "if it does not, correct etcd-servers: something drops what is sent there\n\n9 wrong, 0 to be looked at, 1 "
+         "if it does not, correct etcd-servers: something drops what is sent there\n"
+         "XX etcd-servers: https://k: TLS: the server refuses our certificate (TLS alert)\n" PAIR
+         "XX etcd-servers: https://l: TLS: the server wants a client certificate (TLS alert)\n" PAIR
+         "XX etcd-servers: http://m: server closed the connection\n"
+         "    what to do: etcd-servers must begin with https:// if etcd serves with TLS there, and be its client "
+         "URLs\n\n12 wrong, 0 to be looked at, 1 "
          "well.\n",
          "every kind of answer");
     is_u64(asked_first, ENDPOINTS, "all are asked before any has answered");

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TLS streams against a bare OpenSSL client: versions, identity, resumption, cuts, and the stalls of stock
  * bufferevents. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <openssl/err.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/limits.h"
 #include "lib/tap.h"
 #include "net/loop_internal.h"
+#include "net/stream_out.h"
 #include "unit/net/fixture.h"
 
 static struct tls_ctx *sctx;
@@ -271,6 +275,59 @@ static void test_close_notify(struct loop *l)
     }
 }
 
+/* A server that lets nobody in who shows no certificate: by TLS 1.3 that is after the client's handshake, whose request
+ * it does not read. */
+static pid_t strict_server(int listening)
+{
+    struct linger reset = {.l_onoff = 1};
+    pid_t child = fork();
+    SSL_CTX *ctx;
+    SSL *ssl;
+    int fd;
+
+    if (child != 0)
+        return child;
+    ctx = SSL_CTX_new(TLS_server_method());
+    SSL_CTX_use_certificate_chain_file(ctx, cert_path("node-a.crt"));
+    SSL_CTX_use_PrivateKey_file(ctx, cert_path("node-a.key"), SSL_FILETYPE_PEM);
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    ssl = SSL_new(ctx);
+    fd = accept(listening, NULL, NULL);
+    SSL_set_fd(ssl, fd);
+    (void)SSL_accept(ssl);
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    (void)close(fd);
+    _exit(0);
+}
+
+static void test_alert_before_reset(struct loop *l)
+{
+    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    struct tls_ctx *cctx = client_ctx(NULL, false);
+    struct end client = {.loop = l};
+    struct stream_opts o = {.fn = end_fn, .arg = &client, .tls = cctx};
+    int listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t n = sizeof(addr);
+    pid_t child;
+
+    if (bind(listening, (struct sockaddr *)&addr, n) != 0 || listen(listening, 1) != 0 ||
+        getsockname(listening, (struct sockaddr *)&addr, &n) != 0)
+        tap_bail("listen");
+    child = strict_server(listening);
+    buf_init(&client.got, 1 << 16);
+    client.s = stream_connect(l, (struct sockaddr *)&addr, sizeof(addr), &o);
+    ok(client.s != NULL && run_until(l, client.seen[STREAM_OPENED] == 1), "the handshake is over");
+    (void)waitpid(child, NULL, 0); /* all that it sends is here, and not read */
+    (void)stream_write(client.s, SLICE_LIT("a question"));
+    stream_flush(client.s);
+    ok(run_until(l, client.seen[STREAM_FAILED] == 1), "who is refused fails");
+    is_str(client.failure, "TLS: the server wants a client certificate (TLS alert)", "for what the server says");
+    end_release(&client);
+    (void)close(listening);
+    settle(l);
+    tls_ctx_unref(cctx);
+}
+
 static void test_lingering_ends(struct loop *l)
 {
     struct visit v = {.server = {.discard = true}};
@@ -520,6 +577,7 @@ int main(void)
     test_cut(l);
     test_half_close(l);
     test_close_notify(l);
+    test_alert_before_reset(l);
     test_lingering_ends(l);
     test_gathering(l);
     test_stall_full_record(l);
