@@ -101,10 +101,12 @@ static void check_peers_view(struct scene *s)
                       "peers with the same peer-ca-file believe the serving certificate");
     else
         findings_wrong(
-            s->f, "certificates-serving-ca", "give the CA of the API servers' serving certificates",
-            "peer-ca-file: %s has not signed the serving certificate %s: peers with the same file refuse this "
-            "proxy",
-            c->peer_ca_file, c->tls_cert_file);
+            s->f, "certificates-serving-ca",
+            "give kube-apiserver's own serving pair of this node (apiserver.crt and .key); only if this one is it, "
+            "peer-ca-file lacks the CA of the API servers' serving certificates, here and on the other nodes",
+            "tls-cert-file: %s is not signed by peer-ca-file (%s): peers with the same file refuse this proxy, and so "
+            "do clients whose CA is that one",
+            c->tls_cert_file, c->peer_ca_file);
 }
 
 static void check_allowed_name(struct scene *s)

@@ -28,6 +28,9 @@ static bool has(const char *text, const char *word)
 
 static const char *remedy_for(const char *failure)
 {
+    if (strncmp(failure, "resolve ", strlen("resolve ")) == 0)
+        return "give an IP address in apiserver, 127.0.0.1 if it can be; or see to the name: /etc/hosts, "
+               "/etc/resolv.conf and whether the name servers there answer";
     if (has(failure, "it has expired") || has(failure, "it is not valid yet"))
         return "renew kube-apiserver's serving certificate (kubeadm certs renew apiserver), or set this machine's "
                "clock";

@@ -204,7 +204,7 @@ static void peers_and_names(void)
 
     files.signed_by_ca = false;
     (void)look(&c);
-    ok(has("XX peer-ca-file: ca.crt has not signed the serving certificate server.crt: peers with the same file "
+    ok(has("XX tls-cert-file: server.crt is not signed by peer-ca-file (ca.crt): peers with the same file "
            "refuse"),
        "another CA");
     c.peer_ca_file = "";
