@@ -149,6 +149,11 @@ static size_t operators_notices(const struct status *s, char text[][NOTICE_BYTES
         put_files(s, &out);
         text[n++][buf_len(&out)] = '\0';
     }
+    for (size_t i = 0; i < s->n_doubts; i++) {
+        out = begin(text[n]);
+        buf_printf(&out, "Look at this: %s: %s", s->doubts[i].what, s->doubts[i].remedy);
+        text[n++][buf_len(&out)] = '\0';
+    }
     if (s->headers_more != NULL)
         (void)snprintf(
             text[n++], NOTICE_BYTES,

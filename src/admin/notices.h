@@ -7,11 +7,12 @@
 
 #include "admin/status.h"
 
-enum { NOTICES = 14, NOTICE_BYTES = 3072 };
+enum { NOTICES = 17, NOTICE_BYTES = 3072 };
 
 /* Peers that are not used, Leases that cannot be read, servers that were never read or cannot be used, custom resources
- * that are Stale, clients that wait to be accepted or hold too much, what was refused of the configuration or is
- * missing in it, certificates that end soon, servers that are drained: a sentence each. Returns how many. */
+ * that are Stale, clients that wait to be accepted or hold too much, what was refused of the configuration, is
+ * missing in it or doubtful, certificates that end soon, servers that are drained: a sentence each. Returns how many.
+ */
 size_t notices_of(const struct status *s, char text[NOTICES][NOTICE_BYTES]);
 /* The files that were refused for this reason are the egress configuration's, and not certificates. */
 bool notices_is_egress(const char *why);

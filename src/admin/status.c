@@ -262,6 +262,16 @@ static void put_process(const struct status *s, struct json_write *w)
     for (size_t i = 0; i < s->n_listeners; i++)
         json_text(&nested, NULL, s->listeners[i]);
     json_close(&nested);
+    nested = json_nested(w, "doubts", '[');
+    for (size_t i = 0; i < s->n_doubts; i++) {
+        struct json_write one = json_nested(&nested, NULL, '{');
+
+        json_text(&one, "name", s->doubts[i].name);
+        json_text(&one, "what", s->doubts[i].what);
+        json_text(&one, "remedy", s->doubts[i].remedy);
+        json_close(&one);
+    }
+    json_close(&nested);
     json_u64(w, "connections", s->connections);
     json_u64(w, "maxConnections", s->max_connections);
     json_bool(w, "connectionLimitReached", s->crowded);

@@ -14,7 +14,14 @@ struct changes;
 struct served;
 struct traffic;
 
-enum { STATUS_CHECKS = 16, STATUS_WHY_BYTES = 256, STATUS_LISTENERS = 16, STATUS_HOST_BYTES = 300, STATUS_CERTS = 64 };
+enum {
+    STATUS_CHECKS = 16,
+    STATUS_WHY_BYTES = 256,
+    STATUS_LISTENERS = 16,
+    STATUS_HOST_BYTES = 300,
+    STATUS_CERTS = 64,
+    STATUS_DOUBTS = 3
+};
 
 struct status_check {
     const char *name; /* of the health check */
@@ -26,6 +33,12 @@ struct status_certificate {
     const char *option, *file;
     int64_t not_after_s, remaining_s; /* wall clock; until then */
     bool soon;                        /* it has ended, or is in the last part of its life: to be renewed */
+};
+
+/* What is hardly as it is meant, and does not hinder. */
+struct status_doubt {
+    const char *name, *remedy; /* the name for scripts */
+    char what[2 * STATUS_HOST_BYTES];
 };
 
 struct status {
@@ -50,6 +63,9 @@ struct status {
     const char *reload_refused, *files_refused;   /* why; "": not */
     uint64_t reload_refused_ms, files_refused_ms; /* for how long they have been */
     const char *headers_more;                     /* what the API servers name beyond requestheader-*; NULL: nothing */
+
+    struct status_doubt doubts[STATUS_DOUBTS];
+    size_t n_doubts;
 
     struct cluster_view cluster; /* the servers */
     char failover[192], etcd[256];

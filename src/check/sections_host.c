@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <json-c/json.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -240,11 +241,17 @@ static bool judge_low(struct scene *s, unsigned port, const char *text)
     return false;
 }
 
+static void say_elsewhere(struct scene *s, const char *text)
+{
+    findings_warn(s->f, "host-address", BIND_TRIAL_CORRECT,
+                  "bind-address: this machine does not have the address of %s now: nobody reaches mvproxy by it", text);
+}
+
 static bool check_one_free(struct scene *s, const struct listen_address *a)
 {
     char text[DERIVE_HOST_BYTES];
     int error = bind_trial(a, true);
-    bool here = error != 0 || bind_trial(a, false) != EADDRNOTAVAIL, may;
+    bool here = error != 0 || !bind_trial_is_elsewhere(a), may;
 
     derive_text(a->host, a->port, text);
     may = judge_low(s, a->port, text);
@@ -255,12 +262,56 @@ static bool check_one_free(struct scene *s, const struct listen_address *a)
     if (here)
         judge_bind(s, a, text, error);
     else
-        findings_warn(s->f, "host-address",
-                      "correct bind-address (`ip -brief address` lists this machine's); a virtual address that is "
-                      "on another node now is as it should be",
-                      "bind-address: this machine does not have the address of %s now: nobody reaches mvproxy by it",
-                      text);
+        say_elsewhere(s, text);
     return false;
+}
+
+static size_t list_of(const struct scene *s, const char *name, struct json_object **list)
+{
+    return json_object_object_get_ex(s->opts->status, name, list) && json_object_is_type(*list, json_type_array)
+               ? json_object_array_length(*list)
+               : 0;
+}
+
+/* As the process itself sees it: its status says on what it listens, the service manager's sockets included. */
+static void check_doubts(struct scene *s, bool elsewhere)
+{
+    struct json_object *list = NULL;
+    size_t n = list_of(s, "doubts", &list);
+
+    for (size_t i = 0; i < n; i++) {
+        struct json_object *one = json_object_array_get_idx(list, i);
+        const char *name = sections_text(one, "name");
+
+        /* The certificate has its own mark. */
+        if (strcmp(name, "certificate") != 0 && !(elsewhere && strcmp(name, "elsewhere") == 0))
+            findings_warn(s->f, "host-listeners", sections_text(one, "remedy"), "%s", sections_text(one, "what"));
+    }
+}
+
+/* Of a process that runs: nobody tells it that it listens in vain. */
+static void check_running(struct scene *s)
+{
+    struct json_object *list = NULL;
+    size_t n = list_of(s, "listeners", &list);
+    bool elsewhere = false;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *text = json_object_get_string(json_object_array_get_idx(list, i));
+        struct listen_address there = {.port = 0};
+        struct derive_address at;
+        struct err err;
+
+        err_clear(&err);
+        if (text == NULL || !derive_host_port(slice_str(text), &at, &err) || strlen(at.host) >= sizeof(there.host))
+            continue;
+        (void)snprintf(there.host, sizeof(there.host), "%s", at.host);
+        if (!bind_trial_is_elsewhere(&there))
+            continue;
+        say_elsewhere(s, text);
+        elsewhere = true;
+    }
+    check_doubts(s, elsewhere);
 }
 
 static const char *admin_remedy(int error)
@@ -404,8 +455,10 @@ void section_host(struct scene *s)
     }
     if (s->opts->status == NULL)
         check_free(s, &ours);
-    else
+    else {
+        check_running(s);
         (void)check_admin_free(s);
+    }
     check_unserved(s, &ours);
     check_headers(s, &ours);
     check_place(s);

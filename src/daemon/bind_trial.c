@@ -34,6 +34,11 @@ static int trial_of_host(const struct listen_address *a, bool free)
     return bind_trial(&any, free);
 }
 
+bool bind_trial_is_elsewhere(const struct listen_address *a)
+{
+    return trial_of_host(a, false) == EADDRNOTAVAIL;
+}
+
 static void judge(struct remarks *r, const char *entry, const struct listen_address *a, bool free)
 {
     char text[DERIVE_HOST_BYTES];

@@ -17,6 +17,13 @@
  * IP address. */
 int bind_trial(const struct listen_address *a, bool free);
 
+/* Whether it is an address that this machine does not have (now). */
+bool bind_trial_is_elsewhere(const struct listen_address *a);
+/* What to do about it. */
+#define BIND_TRIAL_CORRECT                                                                                             \
+    "correct bind-address (`ip -brief address` lists this machine's); a virtual address that is on another node now "  \
+    "is as it should be"
+
 /* Complains of the addresses in bind-address and admin-bind-address that a start could not have, whoever else is there:
  * such as are not this machine's, if a start needs them to be. Warns of ports that who asks may not have: the unit may
  * give what he lacks. Names are not looked up. */

@@ -6,6 +6,7 @@
 #include "base/json_write.h"
 #include "base/limits.h"
 #include "daemon/app_state.h"
+#include "daemon/doubts.h"
 #include "daemon/expiry.h"
 #include "daemon/options.h"
 #include "daemon/readiness_checks.h"
@@ -69,6 +70,13 @@ static void take_certificate(const struct expiry_entry *e, void *arg)
         };
 }
 
+static void take_doubts(const struct app *a, struct status *s)
+{
+    const struct doubts_facts f = {a->config, &a->addresses, a->inherited, a->around.advertise};
+
+    doubts_collect(&f, s);
+}
+
 static void take_process(struct app *a, struct status *s)
 {
     s->up_ms = loop_now_ms(a->loop) - a->started_ms;
@@ -129,6 +137,7 @@ bool status_collect(struct app *a, struct status *out)
     buf_init(&out->internals, LIMIT_CONTROL_ANSWER);
     health_each_failing(a->health, HEALTH_READYZ, take_failing, out);
     take_process(a, out);
+    take_doubts(a, out);
     cluster_local_describe(a->cluster, out->failover, sizeof(out->failover));
     cluster_etcd_state(a->cluster, out->etcd, sizeof(out->etcd));
     status_peers_off(a, out->peers_off, sizeof(out->peers_off));

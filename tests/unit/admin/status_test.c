@@ -423,6 +423,10 @@ static void test_operators(void)
                  "The API servers name headers for identities that requestheader-* does not, and they are removed from "
                  "requests: requestheader-username-headers: X-Login is not configured here");
     s.headers_more = NULL;
+    s.doubts[0] = (struct status_doubt){"sockets", "move it", "a socket is elsewhere"};
+    s.n_doubts = 1;
+    in_all_views(&s, "Look at this: a socket is elsewhere: move it");
+    s.n_doubts = 0;
     s.certificates[0].soon = true;
     s.certificates[0].remaining_s = 90000;
     in_all_views(&s, "The certificate of tls-cert-file expires in 25h0m");

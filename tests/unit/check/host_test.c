@@ -101,7 +101,7 @@ static void remove_machine(void)
 #define MEMORY "ok memory is enough for what clients may make the process hold (1000 MiB)\n"
 
 static struct buf out;
-static const char *apiserver = "https://127.0.0.1:6443", *admin, *user;
+static const char *apiserver = "https://127.0.0.1:6443", *admin, *user, *status = "{}";
 static const char *const *balancers;
 static uint64_t of_unit;
 static bool has_unit, binds_low;
@@ -130,7 +130,7 @@ static void look(const char *const *addresses, uint64_t port, bool runs, uint64_
                                .user = "mvproxy"}};
 
     if (runs)
-        opts.status = json_object_new_object();
+        opts.status = json_tokener_parse(status);
     buf_reset(&out);
     section_host(&s);
     findings_print_text(s.f, false, &out);
@@ -456,6 +456,32 @@ static void low_ports(void)
     user = NULL;
 }
 
+/* What it says of itself. */
+static void running(void)
+{
+    static const char *const here[] = {"127.0.0.1", NULL};
+
+    status = "{\"listeners\":[\"127.0.0.1:6443\",\"192.0.2.77:6443\",\"[2001:db8::77]:6443\",\"?\",1],\"doubts\":["
+             "{\"name\":\"sockets\",\"what\":\"a socket\",\"remedy\":\"move it\"},"
+             "{\"name\":\"elsewhere\",\"what\":\"the same\",\"remedy\":\"r\"},"
+             "{\"name\":\"certificate\",\"what\":\"a certificate\",\"remedy\":\"r\"}]}";
+    look(here, 6443, true, 0);
+    ok(has("!! bind-address: this machine does not have the address of 192.0.2.77:6443 now: nobody reaches mvproxy by "
+           "it\n    what to do: correct bind-address"),
+       "an address of another machine: %s", out.p);
+    ok(has("the address of [2001:db8::77]:6443 now") && !has("the address of 127.0.0.1"), "and each of them");
+    ok(has("!! a socket\n    what to do: move it\n"), "a doubt");
+    ok(!has("the same") && !has("a certificate"), "what is said already");
+    status =
+        "{\"listeners\":[\"127.0.0.1:6443\"],\"doubts\":[{\"name\":\"elsewhere\",\"what\":\"w\",\"remedy\":\"r\"}]}";
+    look(here, 6443, true, 0);
+    ok(has("!! w\n    what to do: r\n"), "which peers alone are told");
+    status = "{\"listeners\":7,\"doubts\":\"x\"}";
+    look(here, 6443, true, 0);
+    ok(!has("!! bind-address"), "nonsense: %s", out.p);
+    status = "{}";
+}
+
 int main(void)
 {
     unsigned descriptors;
@@ -467,6 +493,7 @@ int main(void)
     files();
     of_clients();
     place();
+    running();
     headers();
     addresses();
     admin_address();
