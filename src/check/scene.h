@@ -40,14 +40,15 @@ struct scene {
     struct etcd_endpoint *etcd; /* as many as around has, once they are asked; NULL: none */
 
     bool local_answers;
-    bool held_back;     /* the process uses certificate files as they were before, not those that are there */
-    bool unready;       /* it answers, and its /readyz is not good */
-    bool etcd_fails;    /* that is what its /readyz says */
-    bool stored_silent; /* what is in its etcd has been waited for in vain */
-    bool believed;      /* the local server takes us for whom we say */
-    bool mistaken;      /* the local server is somebody else than we take it for */
-    bool recalled;      /* the Leases cannot be read: peers are those that the running process knows */
-    unsigned minor;     /* of the local server's version 1.x; 0: not known */
+    bool held_back;      /* the process uses certificate files as they were before, not those that are there */
+    bool unready;        /* it answers, and its /readyz is not good */
+    bool etcd_fails;     /* that is what its /readyz says */
+    bool stored_silent;  /* what is in its etcd has been waited for in vain */
+    bool believed;       /* the local server takes us for whom we say */
+    bool mistaken;       /* the local server is somebody else than we take it for */
+    bool recalled;       /* the Leases cannot be read: peers are those that the running process knows */
+    size_t with_records; /* other servers that write a record into etcd if that is configured there */
+    unsigned minor;      /* of the local server's version 1.x; 0: not known */
 };
 
 /* Needs trust; false when out of memory. */

@@ -3,18 +3,23 @@
  * records of peers. */
 #include "check/sections.h"
 
+#include <json-c/json.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "back/fetch.h"
 #include "base/base64.h"
 #include "base/limits.h"
+#include "kube/server_id.h"
 #include "net/loop.h"
 
 enum { TIMEOUT_MS = 10000, TURN_MS = 100, REQUEST_BYTES = 4096 };
 
 struct etcd_endpoint {
+    const struct scene *scene;
     const char *url;
     bool asked, over;
+    bool alone;      /* it has no record, or ours alone */
     unsigned status; /* 0: no answer */
     char failure[256];
 };
@@ -43,14 +48,52 @@ static const char *remedy_for(const char *failure)
     return "start etcd, or correct etcd-servers";
 }
 
+/* The key of our own record, as JSON has it. */
+static bool is_own_key(const struct scene *s, const char *text)
+{
+    char id[SERVER_ID_BYTES], key[1280];
+    struct buf own;
+    bool same;
+
+    if (!server_id_from_hostname(slice_str(s->hostname), id))
+        return false;
+    (void)snprintf(key, sizeof(key), "%s/peerserverleases/%s", s->config->etcd_prefix, id);
+    buf_init(&own, REQUEST_BYTES);
+    base64_append(&own, slice_str(key));
+    same = slice_eq(buf_slice(&own), slice_str(text));
+    buf_free(&own);
+    return same;
+}
+
+/* Of the first record, and how many there are. */
+static bool is_alone(const struct scene *s, struct slice body)
+{
+    struct json_tokener *t = json_tokener_new();
+    struct json_object *all = t == NULL ? NULL : json_tokener_parse_ex(t, body.p, (int)body.n), *kvs = NULL;
+    bool alone = false;
+
+    if (json_object_is_type(all, json_type_object)) {
+        unsigned long count = strtoul(sections_text(all, "count"), NULL, 10);
+
+        (void)json_object_object_get_ex(all, "kvs", &kvs);
+        alone = count == 0 || (count == 1 && json_object_is_type(kvs, json_type_array) &&
+                               is_own_key(s, sections_text(json_object_array_get_idx(kvs, 0), "key")));
+    }
+    json_object_put(all);
+    if (t != NULL)
+        json_tokener_free(t);
+    return alone;
+}
+
 static void on_answer(void *arg, const struct fetch_result *r)
 {
     struct etcd_endpoint *e = arg;
 
     e->over = true;
-    if (r->ok)
+    if (r->ok) {
         e->status = r->head->status;
-    else
+        e->alone = e->status == 200 && r->body.n > 0 && is_alone(e->scene, r->body);
+    } else
         (void)snprintf(e->failure, sizeof(e->failure), "%s", r->failure);
 }
 
@@ -79,6 +122,13 @@ static void judge(struct findings *f, const struct etcd_endpoint *e)
     else if (e->status != 200)
         findings_wrong(f, "etcd-rights", "give etcd-certfile and etcd-keyfile that etcd believes, with rights to read",
                        "etcd-servers: %s does not let records be read: it answers %u", e->url, e->status);
+    else if (e->alone && e->scene->with_records > 0)
+        findings_warn(f, "etcd-prefix",
+                      "etcd-prefix must be kube-apiserver's --etcd-prefix (/registry without that flag), and "
+                      "etcd-servers its etcd, here and on the other nodes",
+                      "etcd-servers: %s has no record but our own below etcd-prefix (%s), and by the Leases there are "
+                      "%zu other servers that should have one",
+                      e->url, e->scene->config->etcd_prefix, e->scene->with_records);
     else
         findings_good(f, "etcd-reachable", "%s lets the records of peers be read", e->url);
 }
@@ -113,6 +163,7 @@ static void ask(struct scene *s, size_t i, struct slice body, struct etcd_endpoi
         .timeout_ms = TIMEOUT_MS,
     };
 
+    out->scene = s;
     out->url = s->config->etcd_servers[i];
     out->asked = fetch_start(s->back, s->loop, &o, on_answer, out) != NULL;
 }

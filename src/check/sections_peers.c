@@ -423,6 +423,7 @@ static void check_each(struct scene *s, struct cluster *c)
         check_names(s, v, &visits[i]);
     for (size_t i = 0; i < n; i++)
         unknown += visits[i].version.major == 0 && visits[i].peer->life != SERVED_LAPSED;
+    s->with_records = visits_with_records(visits, n);
     mem_free(visits);
     if (n == 0 && !cluster_leases_listed(c))
         findings_skipped(s->f, "peers", "not examined: the Leases cannot be read");

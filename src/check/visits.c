@@ -153,3 +153,17 @@ void visits_make(struct scene *s, struct cluster *c, struct visit *visits, size_
         busy = count_under_way(visits, n);
     }
 }
+
+size_t visits_with_records(const struct visit *visits, size_t n)
+{
+    enum { FIRST_MINOR = 36 };
+    size_t with = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct visit *v = &visits[i];
+
+        with +=
+            v->answer.ok && (v->answer.hop[0] != '\0' || (v->version.major == 1 && v->version.minor >= FIRST_MINOR));
+    }
+    return with;
+}

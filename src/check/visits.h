@@ -38,5 +38,8 @@ struct visit {
 
 /* Until none is on its way, or waiting when a minute has passed. */
 void visits_make(struct scene *s, struct cluster *c, struct visit *visits, size_t n);
+/* How many of them write a record into the etcd of kube-apiserver's --etcd-servers: 1.36 and later do, whose feature
+ * gate is on then (docs/internals/etcd.md), and those before which an mvproxy stands. */
+size_t visits_with_records(const struct visit *visits, size_t n);
 
 #endif

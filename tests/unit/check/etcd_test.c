@@ -32,6 +32,8 @@ static struct {
     void *arg;
     size_t i; /* of the endpoint */
 } waiting[ENDPOINTS];
+static const char *records = "";
+static size_t others;
 static size_t n_waiting, asked, no_memory_at, asked_first; /* before anybody answered */
 static struct buf told;
 
@@ -58,7 +60,8 @@ void loop_run_once(struct loop *l, uint64_t max_wait_ms)
 {
     size_t i = waiting[--n_waiting].i;
     struct http_head head = {.status = answers[i].status};
-    const struct fetch_result r = {.ok = head.status != 0, .failure = answers[i].failure, .head = &head};
+    const struct fetch_result r = {
+        .ok = head.status != 0, .failure = answers[i].failure, .head = &head, .body = slice_str(records)};
 
     (void)l;
     (void)max_wait_ms;
@@ -75,7 +78,7 @@ static void look(size_t n, const char *want, const char *name)
                                        "http://f",  "http://g",  "http://h", "http://i", "http://j",
                                        "https://k", "https://l", "http://m", NULL};
     struct config c = {.etcd_servers = urls, .etcd_prefix = "/registry"};
-    struct scene s = {.config = &c, .f = findings_new()};
+    struct scene s = {.config = &c, .f = findings_new(), .hostname = "cp-a", .with_records = others};
     struct buf out;
 
     buf_init(&out, ROOM);
@@ -100,6 +103,30 @@ static void look(size_t n, const char *want, const char *name)
 #define PAIR                                                                                                           \
     "    what to do: etcd-certfile and etcd-keyfile must be a client pair of the CA in etcd's --trusted-ca-file, and " \
     "not expired (kubeadm: /etc/kubernetes/pki/apiserver-etcd-client.crt and .key)\n"
+
+/* base64 of "/registry/peerserverleases/" and cp-a's server ID. */
+#define OWN "L3JlZ2lzdHJ5L3BlZXJzZXJ2ZXJsZWFzZXMvYXBpc2VydmVyLXRxc3l2bmM3cnM0N2ZheXppcHN1cXBmZzRt"
+#define ALONE                                                                                                          \
+    "etcd\n!! etcd-servers: http://a has no record but our own below etcd-prefix (/registry), and by the Leases "      \
+    "there "                                                                                                           \
+    "are 2 other servers that should have one\n    what to do: etcd-prefix must be kube-apiserver's --etcd-prefix "    \
+    "(/registry without that flag), and etcd-servers its etcd, here and on the other nodes\n\n0 wrong, 1 to be "       \
+    "looked "                                                                                                          \
+    "at, 0 well.\n"
+
+static const struct {
+    const char *records;
+    size_t others;
+    bool alone;
+} prefixes[] = {
+    {"{\"kvs\":[{\"key\":\"" OWN "\"}],\"count\":\"1\"}", 2, true},
+    {"{\"header\":{}}", 2, true},
+    {"{\"kvs\":[{\"key\":\"" OWN "\"}],\"count\":\"1\"}", 0, false},
+    {"{\"kvs\":[{\"key\":\"" OWN "\"}],\"count\":\"2\"}", 2, false},
+    {"{\"kvs\":[{\"key\":\"bm90IG91cnM=\"}],\"count\":\"1\"}", 2, false},
+    {"{\"kvs\":7,\"count\":\"1\"}", 2, false},
+    {"[1", 2, false},
+};
 
 int main(void)
 {
@@ -142,6 +169,17 @@ int main(void)
          "well.\n",
          "every kind of answer");
     is_u64(asked_first, ENDPOINTS, "all are asked before any has answered");
+    for (size_t i = 0; i < ROWS(prefixes); i++) {
+        records = prefixes[i].records;
+        others = prefixes[i].others;
+        look(1,
+             prefixes[i].alone
+                 ? ALONE
+                 : "etcd\nok http://a lets the records of peers be read\n\nEverything is well: 1 checks.\n",
+             prefixes[i].records);
+    }
+    records = "";
+    others = 0;
     no_memory_at = 1;
     look(2,
          "etcd\nXX etcd-servers: http://b has no JSON gateway (404)\n"
