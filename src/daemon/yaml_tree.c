@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,23 @@ struct reader {
     bool failed;
 };
 
+/* Root may have asked: of a reload the process reads it, as whom it runs. */
+static void say_unreadable(const char *path, int error, struct buf *errors)
+{
+    const struct passwd *pw = error == EACCES && getuid() != 0 ? getpwuid(geteuid()) : NULL;
+
+    buf_printf(errors, "%s: %s: ", path, strerror(error));
+    if (error != EACCES)
+        buf_append_str(errors, "give the path of a YAML file\n");
+    else if (getuid() == 0)
+        buf_append_str(errors, "let the user that the service runs as read it\n");
+    else if (pw == NULL)
+        buf_printf(errors, "let the user %lu, as whom this process runs, read it, or run it as root\n",
+                   (unsigned long)geteuid());
+    else
+        buf_printf(errors, "let the user %s, as whom this process runs, read it, or run it as root\n", pw->pw_name);
+}
+
 bool yaml_tree_read(const char *path, struct arena *a, struct slice *text, struct buf *errors)
 {
     struct stat st;
@@ -34,10 +52,7 @@ bool yaml_tree_read(const char *path, struct arena *a, struct slice *text, struc
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
     if (fd < 0 || fstat(fd, &st) != 0) {
-        buf_printf(errors, "%s: %s%s\n", path, strerror(errno),
-                   errno != EACCES ? ": give the path of a YAML file"
-                   : getuid() == 0 ? ": let the user that the service runs as read it"
-                                   : ": run this as root, or let the user that asks read it");
+        say_unreadable(path, errno, errors);
         if (fd >= 0)
             close(fd);
         return false;

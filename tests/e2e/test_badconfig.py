@@ -3,6 +3,7 @@
 """A configuration with an error never starts; every error is one clear line with its place."""
 
 import os
+import pwd
 import re
 import socket
 import subprocess
@@ -100,8 +101,13 @@ def test_unreadable(world):
     check(len(said) == 1 and "%s: Permission denied: run this as root, or let the user" % key in said[0], done.stderr)
     os.chmod(path, 0)
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
-    equal(done.stderr, "%s: Permission denied: %s\n" % (path, "let the user that the service runs as read it" if os.geteuid() == 0 else "run this as root, or let the user that asks read it"),
+    mine = "let the user %s, as whom this process runs, read it, or run it as root"
+    equal(done.stderr, "%s: Permission denied: %s\n" % (path, "let the user that the service runs as read it" if os.geteuid() == 0 else mine % pwd.getpwuid(os.geteuid()).pw_name),
           "the configuration itself")
+    if os.geteuid() == 0:  # as a reload that root asks for is read by the service's user
+        argv = ["setpriv", "--reuid=65534", "--clear-groups", *argv[2:]]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=fixture.PATIENCE)
+        equal(done.stderr, "%s: Permission denied: %s\n" % (path, mine % pwd.getpwuid(65534).pw_name), "who reads it is named")
 
 
 # What is wrong, and where it must be said to be: (text, [pattern of one line ...]).
