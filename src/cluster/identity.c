@@ -451,7 +451,8 @@ static void observe(struct identity *i, const char *why)
     if (i->state != STATE_OBSERVING)
         i->heard_ms = loop_now_ms(i->loop);
     set_state(i, STATE_OBSERVING);
-    if (i->o.mode == IDENTITY_AUTO)
+    /* The Lease of 1.26 has another name than ours would have: we would not see the server come back to it. */
+    if (i->o.mode == IDENTITY_AUTO && i->minor != FIRST_PUBLISHING_MINOR)
         doubt_later(i);
 }
 
@@ -484,6 +485,8 @@ static void on_version(void *arg, const struct fetch_result *r)
         }
         return;
     }
+    if (v.minor != i->minor)
+        i->silent = false;
     i->minor = v.minor;
     i->asked = true;
     i->failed = 0;

@@ -92,6 +92,29 @@ static void left_alone(enum identity_mode mode, bool readable)
     end(&s);
 }
 
+/* It is taken back to 1.26, whose Lease has another name: what is published under ours is left to lapse. */
+static void another_version(void)
+{
+    struct story s;
+    struct lease l;
+    int64_t renewed;
+
+    begin(&s, IDENTITY_AUTO, true);
+    sim_run_ms(s.w.loop, NOTICED_MS);
+    ok(is_publishing(&s), "published for 1.34");
+    kube_stop(s.w.local, false);
+    sim_run_ms(s.w.loop, 3000);
+    kube_set_minor(s.w.local, 26);
+    kube_pause_renewal(s.w.local, false);
+    kube_start(s.w.local, 0);
+    sim_run_ms(s.w.loop, 2 * RENEWALS_MS);
+    ok(!is_publishing(&s), "1.26 does it by itself");
+    renewed = lease_of(&s, &l) ? l.renew_us : 0;
+    sim_run_ms(s.w.loop, NOTICED_MS);
+    ok(!is_publishing(&s) && (!lease_of(&s, &l) || l.renew_us == renewed), "and is not doubted");
+    end(&s);
+}
+
 /* What is renewed, though no watch tells of it. */
 static void not_heard_of(void)
 {
@@ -112,6 +135,7 @@ int main(void)
     taken_over(true);
     left_alone(IDENTITY_OBSERVE, true);
     left_alone(IDENTITY_AUTO, false);
+    another_version();
     not_heard_of();
     return tap_end();
 }
