@@ -45,20 +45,30 @@ static void all_wait(size_t conns)
     is_u64(pool()->h2_waiting, WAIT, "all wait");
 }
 
-/* The most that left the lines in one turn until `left` are in them. */
-static size_t most_in_turn(size_t left)
+static size_t waiting_http2(const struct pool *p)
+{
+    return p->h2_waiting;
+}
+
+/* The most of those whom `count` counts that left in one turn until `left` of them are there. */
+static size_t most_of(struct loop *l, size_t (*count)(const struct pool *p), const struct pool *p, size_t left)
 {
     size_t most = 0;
 
-    for (int turns = 0; turns < 10000 && pool()->h2_waiting > left; turns++) {
-        size_t before = pool()->h2_waiting;
+    for (int turns = 0; turns < 10000 && count(p) > left; turns++) {
+        size_t before = count(p);
 
-        loop_run_once(k.k.loop, 5);
-        if (before - pool()->h2_waiting > most && before > pool()->h2_waiting)
-            most = before - pool()->h2_waiting;
+        loop_run_once(l, 5);
+        if (before > count(p) && before - count(p) > most)
+            most = before - count(p);
     }
-    is_u64(pool()->h2_waiting, left, "so many wait in the end");
+    is_u64(count(p), left, "so many wait in the end");
     return most;
+}
+
+static size_t most_in_turn(size_t left)
+{
+    return most_of(k.k.loop, waiting_http2, pool(), left);
 }
 
 static bool on_stream(const struct call *c)
@@ -219,7 +229,7 @@ static void none_becomes_free(void)
     static struct call c[N];
     static struct back_kit h1;
     struct pool *p;
-    size_t most = 0;
+    size_t most;
 
     back_kit_open(&h1, false, 0);
     back_kit_origin(&h1, &o);
@@ -230,14 +240,8 @@ static void none_becomes_free(void)
     (void)conn_has(back_kit_conn(&h1, 0), "GET /x");
     p = h1.origin->pools[POOL_NO_CERT];
     is_u64(waiting(p), N - 1, "all but one wait");
-    for (int turns = 0; turns < 10000 && waiting(p) > 0; turns++) {
-        size_t before = waiting(p);
-
-        loop_run_once(h1.loop, 5);
-        most = before - waiting(p) > most ? before - waiting(p) : most;
-    }
-    is_u64(waiting(p), 0, "they give up");
-    ok(most <= MOST_IN_TURN, "%zu in one turn", most);
+    most = most_of(h1.loop, waiting, p, 0);
+    ok(most <= MOST_IN_TURN, "they give up: %zu in one turn", most);
     ok(call_is(&c[N - 1], "failed: busy"), "told so");
     for (size_t i = 0; i < N; i++)
         call_free(&c[i]);
@@ -251,7 +255,7 @@ static void no_mvproxy_is_there(void)
     static struct call c[N];
     static struct back_kit h1;
     struct pool *p;
-    size_t most = 0;
+    size_t most;
 
     back_kit_open(&h1, true, 0);
     tls_ctx_unref(h1.client_cert_tls);
@@ -265,14 +269,8 @@ static void no_mvproxy_is_there(void)
         call_send(&c[i]);
     }
     is_u64(waiting(p), N, "all wait");
-    for (int turns = 0; turns < 10000 && waiting(p) > 0; turns++) {
-        size_t before = waiting(p);
-
-        loop_run_once(h1.loop, 5);
-        most = before - waiting(p) > most ? before - waiting(p) : most;
-    }
-    is_u64(waiting(p), 0, "they go elsewhere");
-    ok(most <= MOST_IN_TURN, "%zu in one turn", most);
+    most = most_of(h1.loop, waiting, p, 0);
+    ok(most <= MOST_IN_TURN, "they go elsewhere: %zu in one turn", most);
     for (size_t i = 0; i < N; i++)
         if (!call_is(&c[i], "head(200) end"))
             tap_bail("request %zu", i);
