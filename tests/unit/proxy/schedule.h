@@ -38,7 +38,7 @@ enum standing {
     STANDING_UNSURE,  /* it may know this or that, for all that can be said */
     STANDING_NOTHING, /* nor can have heard of it */
     STANDING_NAMED,   /* there is such a server, where it is, and it was never there to be read */
-    STANDING_AWAY,    /* what it had as it was read, and it cannot be read any more, or is not taken for live */
+    STANDING_AWAY,    /* what it had as it was read, and it cannot be read any more */
     STANDING_THERE,   /* what it has */
 };
 
