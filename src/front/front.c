@@ -361,18 +361,20 @@ static void say_greedy(struct front_conn *fc)
                     LU("timesSinceLastLine", times));
 }
 
-static void end_greedy(struct memory_holder *h)
+static size_t end_greedy(struct memory_holder *h)
 {
     static const char why[] = "clients hold too much memory";
     struct front_conn *fc = list_entry(h, struct front_conn, memory);
+    size_t requests = fc->ops != NULL && !fc->upgraded ? fc->ops->open(fc->protocol) : 1;
 
     say_greedy(fc);
     if (!fc->upgraded) {
         front_conn_shut(fc, why, FRONT_CLOSE_MEMORY);
-        return;
+    } else {
+        recent_add(&fc->host->cut_off, loop_now_ms(fc->host->loop));
+        front_conn_break(fc, why);
     }
-    recent_add(&fc->host->cut_off, loop_now_ms(fc->host->loop));
-    front_conn_break(fc, why);
+    return requests;
 }
 
 size_t front_memory(const struct front *f)

@@ -74,6 +74,8 @@ struct front_conn_ops {
     bool (*drips)(const void *protocol, uint64_t for_ms);
     /* Bytes of answers that wait in the protocol for the client to let them go out. */
     size_t (*waiting)(const void *protocol);
+    /* Requests that end with it, at most. */
+    size_t (*open)(const void *protocol);
     /* Close within this call; why: for the proxy, if it has an exchange. */
     void (*shut)(void *protocol, const char *why, enum front_close reason);
 };

@@ -431,8 +431,14 @@ static void shut(void *protocol, const char *why, enum front_close reason)
     end_exchange(protocol, why, reason);
 }
 
+static size_t open_requests(const void *protocol)
+{
+    (void)protocol;
+    return 1;
+}
+
 static const struct front_conn_ops conn_ops = {
-    .drain = drain, .busy = busy, .drips = drips, .waiting = waiting, .shut = shut};
+    .drain = drain, .busy = busy, .drips = drips, .waiting = waiting, .open = open_requests, .shut = shut};
 
 bool h1_conn_start(struct front_conn *fc)
 {

@@ -549,8 +549,15 @@ static void shut(void *protocol, const char *why, enum front_close reason)
     settle(c);
 }
 
+static size_t open_requests(const void *protocol)
+{
+    const struct h2_conn *c = protocol;
+
+    return c->streams.count;
+}
+
 static const struct front_conn_ops conn_ops = {
-    .drain = drain, .busy = busy, .drips = drips, .waiting = waiting, .shut = shut};
+    .drain = drain, .busy = busy, .drips = drips, .waiting = waiting, .open = open_requests, .shut = shut};
 
 bool h2_conn_start(struct front_conn *fc)
 {

@@ -12,9 +12,11 @@ enum {
     AGAIN_MS = 10,         /* while they find small ones, whose like may come as fast as handshakes go */
     ENDED_AT_ONCE = 16,    /* in one look, of those that hold much */
     SMALL_AT_ONCE = 32,    /* and of the others */
-    SMALL_SEEN = 1024,     /* of the others in one look; the next look goes on behind them */
-    CLIENTS = 128,         /* of one connection: more than it has streams */
-    FORGOTTEN = 2,         /* addresses that are looked at for each that comes to hold more than a little */
+    REQUESTS_AT_ONCE =
+        64,            /* that end with them: one connection goes on beyond it, the next one waits for the next look */
+    SMALL_SEEN = 1024, /* of the others in one look; the next look goes on behind them */
+    CLIENTS = 128,     /* of one connection: more than it has streams */
+    FORGOTTEN = 2,     /* addresses that are looked at for each that comes to hold more than a little */
 };
 
 struct memory_client {
@@ -222,15 +224,18 @@ static void rank_small(struct memory *m, struct ranking *r)
 
 /* ---- too much ---- */
 
-/* What they hold goes at the end of the turn. Each address keeps its share. Returns what will be left of `all`. */
-static size_t end_first(struct memory *m, const struct ranking *r, size_t all)
+/*
+ * What they hold goes at the end of the turn. Each address keeps its share. Returns what will be left of `all`;
+ * `requests`: how many may still end in this turn, which takes time for each.
+ */
+static size_t end_first(struct memory *m, const struct ranking *r, size_t all, size_t *requests)
 {
     size_t most = enough(m), least = share_of(m, most), of_it = 0;
     const struct quota *address = NULL;
 
-    for (size_t i = 0; i < r->n && all > most; i++) {
+    for (size_t i = 0; i < r->n && all > most && *requests > 0; i++) {
         struct memory_holder *h = r->first[i];
-        size_t held = h->held.held;
+        size_t held = h->held.held, ended;
 
         if (h->held.parent != address)
             of_it = of_address(h);
@@ -239,7 +244,8 @@ static size_t end_first(struct memory *m, const struct ranking *r, size_t all)
             continue;
         of_it -= held;
         all -= held;
-        m->opts.end(h);
+        ended = m->opts.end(h);
+        *requests -= ended < *requests ? ended : *requests;
     }
     return all;
 }
@@ -248,7 +254,7 @@ static void make_room(void *arg)
 {
     struct memory *m = arg;
     struct ranking much = {.most = ENDED_AT_ONCE}, small = {.most = SMALL_AT_ONCE};
-    size_t all = m->all.held, left;
+    size_t all = m->all.held, left, requests = REQUESTS_AT_ONCE;
 
     m->crowd = false;
     if (all <= enough(m)) {
@@ -258,12 +264,12 @@ static void make_room(void *arg)
     look_at_addresses(m);
     bound_greedy(m, m->addresses > 1 && (all >= m->all.mark || m->bounded));
     rank_much(m, &much);
-    all = left = end_first(m, &much, all);
+    all = left = end_first(m, &much, all, &requests);
     if (all > enough(m)) {
         rank_small(m, &small);
-        left = end_first(m, &small, all);
+        left = end_first(m, &small, all, &requests);
     }
-    loop_timer_set(m->look, left < all ? AGAIN_MS : LOOK_MS);
+    loop_timer_set(m->look, left < all || requests == 0 ? AGAIN_MS : LOOK_MS);
 }
 
 /* From the mark on, until there is room for what could not have it: a large head, say. */

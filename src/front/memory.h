@@ -48,7 +48,7 @@ struct memory_holder {
 struct memory_opts {
     uint64_t (*moved)(const struct memory_holder *h); /* bytes in both directions since its beginning */
     bool (*idle)(const struct memory_holder *h);      /* it is between two requests, and its last answer is out */
-    void (*end)(struct memory_holder *h);             /* ends it, within the call */
+    size_t (*end)(struct memory_holder *h);           /* ends it, within the call; returns how many requests with it */
 };
 
 /* NULL when out of memory. */

@@ -34,6 +34,7 @@ struct scene {
 
 static unsigned looks; /* at the smallest one, which holds next to nothing */
 static unsigned ends;
+static size_t requests_of_each = 1;
 
 static uint64_t moved_by(const struct memory_holder *h)
 {
@@ -46,12 +47,13 @@ static bool is_idle(const struct memory_holder *h)
     return false;
 }
 
-static void end_one(struct memory_holder *h)
+static size_t end_one(struct memory_holder *h)
 {
     list_entry(h, struct one, holder)->ended = true;
     ends++;
     memory_dismiss(h);
     quota_give(&h->held, h->held.held);
+    return requests_of_each;
 }
 
 static struct one *enter(struct scene *s, size_t address)
@@ -424,6 +426,34 @@ static void test_no_table(void)
     end(&s);
 }
 
+/* Each request that ends with a connection takes time: a look ends few of those that have many. */
+static void test_many_requests(void)
+{
+    enum { N = 12, MUCH = MARK / N + 1 };
+    static const struct {
+        size_t each;
+        unsigned ended;
+    } cases[] = {{1, 2}, {63, 2}, {64, 1}, {1000, 1}};
+    struct scene s;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(&s, 1);
+        requests_of_each = cases[i].each;
+        for (size_t n = 0; n < N; n++)
+            hold(&s, (size_t)(enter(&s, 0) - s.one), MUCH);
+        (void)looked(&s, 0);
+        pass(1000);
+        ok(looked(&s, 1000), "they are looked at");
+        is_u64(ends, cases[i].ended, "of %zu requests each so many connections end at once", cases[i].each);
+        while (looked(&s, 10) && memory_all(s.m)->held > ENOUGH)
+            ;
+        ok(memory_all(s.m)->held <= ENOUGH, "soon it is enough");
+        is_u64(ends, 2, "no more of them end");
+        end(&s);
+    }
+    requests_of_each = 1;
+}
+
 int main(void)
 {
     test_refused_at_mark();
@@ -440,5 +470,6 @@ int main(void)
     test_heads();
     test_more_clients_than_places();
     test_no_table();
+    test_many_requests();
     return tap_end();
 }

@@ -194,18 +194,19 @@ static bool is_idle(const struct memory_holder *h)
     return list_entry(h, struct fake, holder)->idle;
 }
 
-static void end_fake(struct memory_holder *h)
+static size_t end_fake(struct memory_holder *h)
 {
     struct fake *f = list_entry(h, struct fake, holder);
 
     f->ended = true;
     memory_dismiss(h);
     quota_give(&h->held, h->held.held);
+    return 1;
 }
 
 /* 8 MiB for so many addresses. */
 static struct memory *new_memory(struct front_h2_kit *k, struct memory_address *address, size_t n,
-                                 void (*end)(struct memory_holder *h))
+                                 size_t (*end)(struct memory_holder *h))
 {
     struct memory *m = memory_new(k->front.loop, &(struct memory_opts){.moved = moved_by, .idle = is_idle, .end = end});
 
@@ -350,10 +351,11 @@ static void test_crowd_busy(struct front_h2_kit *k)
 }
 
 /* As connections do, of which what they hold goes at the end of the turn. */
-static void end_in_turn(struct memory_holder *h)
+static size_t end_in_turn(struct memory_holder *h)
 {
     list_entry(h, struct fake, holder)->ended = true;
     memory_dismiss(h);
+    return 1;
 }
 
 struct ends {
