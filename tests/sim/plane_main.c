@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,9 +37,10 @@ static void quiet(void)
 
 static void tell(const struct plane_main *m, struct plane *p, const struct shared *shared, bool say)
 {
+    static const struct itimerval most = {.it_value = {.tv_sec = STORY_SECONDS}};
     size_t blocks = sim_blocks();
 
-    (void)alarm(STORY_SECONDS);
+    (void)setitimer(ITIMER_PROF, &most, NULL); /* of processor time: a process that is stopped does not hang */
     sim_clock_start();
     m->tell(p, shared->number, shared->skip, say);
     if (sim_blocks() != blocks)
