@@ -114,16 +114,16 @@ static bool read_subject(struct tls_identity *id, X509 *cert)
 }
 
 /*
- * Go's crypto/x509 lets anyExtendedKeyUsage stand for client authentication; the library's purposes know it not. Asked
- * about the leaf only, and what else is demanded of a client's certificate stays demanded.
+ * Of what a certificate may be used for Go's crypto/x509, which decides in kube-apiserver, looks at the extended usages
+ * alone, lets anyExtendedKeyUsage stand for client authentication, and takes none for all, in each certificate of the
+ * chain. The library's purpose demands digitalSignature and heeds Netscape's types: clients whom Kubernetes' own signer
+ * gave "key encipherment" and "client auth" would be nobody. That an issuer is a CA is asked apart from it.
  */
-static int allow_any_usage(int ok, X509_STORE_CTX *ctx)
+static int judge_usage_as_go(int ok, X509_STORE_CTX *ctx)
 {
-    X509 *cert = X509_STORE_CTX_get_current_cert(ctx);
-
-    if (ok || X509_STORE_CTX_get_error(ctx) != X509_V_ERR_INVALID_PURPOSE || X509_STORE_CTX_get_error_depth(ctx) != 0 ||
-        (X509_get_extended_key_usage(cert) & XKU_ANYEKU) == 0 || (X509_get_key_usage(cert) & KU_DIGITAL_SIGNATURE) == 0)
-        return ok;
+    if (ok || X509_STORE_CTX_get_error(ctx) != X509_V_ERR_INVALID_PURPOSE ||
+        (X509_get_extended_key_usage(X509_STORE_CTX_get_current_cert(ctx)) & (XKU_ANYEKU | XKU_SSL_CLIENT)) == 0)
+        return ok; /* without the extension all bits are set */
     X509_STORE_CTX_set_error(ctx, X509_V_OK);
     return 1;
 }
@@ -139,7 +139,7 @@ static int verify(const struct tls_certs *bundle, X509 *cert, STACK_OF(X509) * o
     ctx = X509_STORE_CTX_new();
     if (ctx != NULL && X509_STORE_CTX_init(ctx, bundle->store, cert, others) == 1 &&
         X509_STORE_CTX_set_default(ctx, "ssl_client") == 1) {
-        X509_STORE_CTX_set_verify_cb(ctx, allow_any_usage);
+        X509_STORE_CTX_set_verify_cb(ctx, judge_usage_as_go);
         if (X509_verify_cert(ctx) == 1 || X509_STORE_CTX_get_error(ctx) != X509_V_OK)
             verdict = X509_STORE_CTX_get_error(ctx);
     }

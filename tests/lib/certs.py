@@ -21,6 +21,9 @@ The standard set, each as NAME.crt and NAME.key in DIR:
     expired, not-yet      CN=alice with a validity that is over, or has not begun
     wrong-eku             CN=alice, usable as a server certificate only
     any-eku               CN=alice, usable for anything
+    no-signature          CN=alice, for key encipherment and client authentication
+    any-ca, server-ca     CAs below ca, usable for anything, or for servers
+    below-any-ca, below-server-ca  CN=deep, O=dev, issued by these
     intermediate-ca       a CA below ca
     deep                  CN=deep, O=dev, issued by intermediate-ca; the file has the chain
     controller-manager    CN=system:kube-controller-manager
@@ -144,13 +147,13 @@ class Authority:
         return os.path.join(self.dir, name + ".key")
 
     def issue(self, name, cn, orgs=(), *, ca=None, sans=(), eku="clientAuth", uid=None,
-              is_ca=False, days=3650, start=None, end=None, key_from=None, mask="utf8only"):
+              is_ca=False, days=3650, start=None, end=None, key_from=None, mask="utf8only", usage=None):
         """Write NAME.crt and NAME.key.
 
         ca is the name of the issuing pair (None: self-signed); eku is openssl's spelling, "" for
         none; start and end are YYYYMMDDHHMMSSZ; key_from reuses another pair's key; mask is the
         string type of the subject's values, as openssl names it; cn and uid may be tuples, for a subject
-        that has several of them.  When the
+        that has several of them; usage is its key usage, if not the usual one.  When the
         issuer is itself below a CA the issuer's certificate is appended to NAME.crt.
         """
         lines = []
@@ -172,8 +175,8 @@ class Authority:
                 out.write(_CONFIG.format(
                     oid=UID_OID, dir=tmp, mask=mask, dn="\n".join(lines),
                     basic="CA:TRUE" if is_ca else "CA:FALSE",
-                    usage="keyCertSign,cRLSign,digitalSignature" if is_ca
-                    else "digitalSignature,keyEncipherment",
+                    usage=usage or ("keyCertSign,cRLSign,digitalSignature" if is_ca
+                                    else "digitalSignature,keyEncipherment"),
                     extra="\n".join(extra)))
             open(os.path.join(tmp, "index.txt"), "w", encoding="ascii").close()
             key, csr, new = (os.path.join(tmp, n) for n in ("key", "csr", "crt"))
@@ -256,6 +259,11 @@ def _plan(nodes):
                       "start": "20480101000000Z", "end": "20490101000000Z"}
     yield "wrong-eku", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "eku": "serverAuth"}
     yield "any-eku", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "eku": "anyExtendedKeyUsage"}
+    yield "no-signature", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "usage": "keyEncipherment"}
+    yield "any-ca", {"cn": "any-ca", "is_ca": True, "eku": "anyExtendedKeyUsage", "usage": "keyCertSign", "ca": "ca"}
+    yield "server-ca", {"cn": "server-ca", "is_ca": True, "eku": "serverAuth", "ca": "ca"}
+    yield "below-any-ca", {"cn": "deep", "orgs": ("dev",), "ca": "any-ca"}
+    yield "below-server-ca", {"cn": "deep", "orgs": ("dev",), "ca": "server-ca"}
     yield "deep", {"cn": "deep", "orgs": ("dev",), "ca": "intermediate-ca"}
     yield "controller-manager", {"cn": "system:kube-controller-manager", "ca": "ca"}
     yield "scheduler", {"cn": "system:kube-scheduler", "ca": "ca"}

@@ -58,6 +58,10 @@ static const struct row rows[] = {
     {"expired", false, false, "alice", "dev", "the certificate has expired"},
     {"not-yet", false, false, "alice", "dev", "the certificate is not valid yet"},
     {"any-eku", true, false, "alice", "dev", NULL},
+    {"no-signature", true, false, "alice", "dev", NULL},
+    {"below-any-ca", true, false, "deep", "dev", NULL},
+    {"below-server-ca", false, false, "deep", "dev",
+     "the certificate must not be used by clients (extended key usage)"},
     {"wrong-eku", false, false, "alice", "dev", "the certificate must not be used by clients (extended key usage)"},
 };
 
@@ -100,7 +104,7 @@ static void test_who(struct loop *l, int version)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         const struct row *r = &rows[i];
-        bool needs_chain = strcmp(r->client, "deep") == 0;
+        bool needs_chain = strcmp(r->cn, "deep") == 0;
         SSL_SESSION *session;
         struct visit v;
 
