@@ -128,6 +128,28 @@ static int judge_usage_as_go(int ok, X509_STORE_CTX *ctx)
     return 1;
 }
 
+/*
+ * Go takes no signature with SHA-1 or MD5, nor with what it does not know. The anchor's own counts for nothing, nor
+ * does that of an issuer who is in the bundle.
+ */
+static bool signed_well(X509_STORE_CTX *ctx)
+{
+    const STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(ctx);
+    uint32_t flags;
+    int digest, key;
+
+    for (int i = 0; i < X509_STORE_CTX_get_num_untrusted(ctx); i++) {
+        if (X509_get_signature_info(sk_X509_value(chain, i), &digest, &key, NULL, &flags) != 1)
+            return false;
+        if (key == NID_ED25519)
+            continue;
+        /* The flag: among others, that the parameters of RSA-PSS are the usual ones. */
+        if ((flags & X509_SIG_INFO_TLS) == 0 || (digest != NID_sha256 && digest != NID_sha384 && digest != NID_sha512))
+            return false;
+    }
+    return true;
+}
+
 /* X509_V_OK, or why the chain from `cert` to the bundle does not hold for a client. */
 static int verify(const struct tls_certs *bundle, X509 *cert, STACK_OF(X509) * others)
 {
@@ -142,6 +164,8 @@ static int verify(const struct tls_certs *bundle, X509 *cert, STACK_OF(X509) * o
         X509_STORE_CTX_set_verify_cb(ctx, judge_usage_as_go);
         if (X509_verify_cert(ctx) == 1 || X509_STORE_CTX_get_error(ctx) != X509_V_OK)
             verdict = X509_STORE_CTX_get_error(ctx);
+        if (verdict == X509_V_OK && !signed_well(ctx))
+            verdict = X509_V_ERR_CA_MD_TOO_WEAK;
     }
     X509_STORE_CTX_free(ctx);
     return verdict;

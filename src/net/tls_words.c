@@ -57,6 +57,8 @@ const char *tls_words_client(long verdict)
         return "the certificate is not valid yet";
     case X509_V_ERR_INVALID_PURPOSE:
         return "the certificate must not be used by clients (extended key usage)";
+    case X509_V_ERR_CA_MD_TOO_WEAK:
+        return "the certificate, or its issuer's, is signed with SHA-1 or what else kube-apiserver does not take";
     default:
         return X509_verify_cert_error_string(verdict);
     }

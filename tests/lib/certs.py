@@ -22,8 +22,9 @@ The standard set, each as NAME.crt and NAME.key in DIR:
     wrong-eku             CN=alice, usable as a server certificate only
     any-eku               CN=alice, usable for anything
     no-signature          CN=alice, for key encipherment and client authentication
-    any-ca, server-ca     CAs below ca, usable for anything, or for servers
-    below-any-ca, below-server-ca  CN=deep, O=dev, issued by these
+    sha1, sha224          CN=alice, signed with these
+    any-ca, server-ca, sha1-ca  CAs below ca, usable for anything, or for servers, or signed with SHA-1
+    below-any-ca, below-server-ca, below-sha1-ca  CN=deep, O=dev, issued by these
     intermediate-ca       a CA below ca
     deep                  CN=deep, O=dev, issued by intermediate-ca; the file has the chain
     controller-manager    CN=system:kube-controller-manager
@@ -147,13 +148,15 @@ class Authority:
         return os.path.join(self.dir, name + ".key")
 
     def issue(self, name, cn, orgs=(), *, ca=None, sans=(), eku="clientAuth", uid=None,
-              is_ca=False, days=3650, start=None, end=None, key_from=None, mask="utf8only", usage=None):
+              is_ca=False, days=3650, start=None, end=None, key_from=None, mask="utf8only", usage=None,
+              md="sha256"):
         """Write NAME.crt and NAME.key.
 
         ca is the name of the issuing pair (None: self-signed); eku is openssl's spelling, "" for
         none; start and end are YYYYMMDDHHMMSSZ; key_from reuses another pair's key; mask is the
         string type of the subject's values, as openssl names it; cn and uid may be tuples, for a subject
-        that has several of them; usage is its key usage, if not the usual one.  When the
+        that has several of them; usage is its key usage, if not the usual one; md the
+        digest that it is signed with.  When the
         issuer is itself below a CA the issuer's certificate is appended to NAME.crt.
         """
         lines = []
@@ -186,7 +189,7 @@ class Authority:
             else:
                 shutil.copyfile(self.key(key_from), key)
             _openssl("req", "-new", "-config", config, "-key", key, "-out", csr)
-            sign = ["ca", "-batch", "-notext", "-config", config, "-in", csr, "-out", new]
+            sign = ["ca", "-batch", "-md", md, "-notext", "-config", config, "-in", csr, "-out", new]
             if ca is None:
                 sign += ["-selfsign", "-keyfile", key]
             else:
@@ -262,6 +265,10 @@ def _plan(nodes):
     yield "no-signature", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "usage": "keyEncipherment"}
     yield "any-ca", {"cn": "any-ca", "is_ca": True, "eku": "anyExtendedKeyUsage", "usage": "keyCertSign", "ca": "ca"}
     yield "server-ca", {"cn": "server-ca", "is_ca": True, "eku": "serverAuth", "ca": "ca"}
+    yield "sha1-ca", {"cn": "sha1-ca", "is_ca": True, "eku": "", "ca": "ca", "md": "sha1"}
+    yield "sha1", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "md": "sha1"}
+    yield "sha224", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "md": "sha224"}
+    yield "below-sha1-ca", {"cn": "deep", "orgs": ("dev",), "ca": "sha1-ca"}
     yield "below-any-ca", {"cn": "deep", "orgs": ("dev",), "ca": "any-ca"}
     yield "below-server-ca", {"cn": "deep", "orgs": ("dev",), "ca": "server-ca"}
     yield "deep", {"cn": "deep", "orgs": ("dev",), "ca": "intermediate-ca"}

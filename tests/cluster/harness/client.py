@@ -65,6 +65,7 @@ class Client:
         self._headers = {} if token is None else {"Authorization": "Bearer " + token}
         self._tls = ssl.create_default_context(cafile=ca)
         if certificate is not None:
+            self._tls.set_ciphers("DEFAULT:@SECLEVEL=0")  # or it would not show each certificate
             self._tls.load_cert_chain(*certificate)
 
     def connect(self):

@@ -333,6 +333,7 @@ SSL *bare_client(struct loop *l, int fd, const char *client, int max_version, SS
     if (max_version != 0)
         SSL_CTX_set_max_proto_version(ctx, max_version);
     if (client != NULL) {
+        SSL_CTX_set_security_level(ctx, 0); /* or it would not show each certificate */
         snprintf(name, sizeof(name), "%s.crt", client);
         SSL_CTX_use_certificate_chain_file(ctx, cert_path(name));
         snprintf(name, sizeof(name), "%s.key", client);

@@ -47,6 +47,8 @@ struct row {
     const char *why_not;
 };
 
+#define WEAKLY_SIGNED "the certificate, or its issuer's, is signed with SHA-1 or what else kube-apiserver does not take"
+
 static const struct row rows[] = {
     {"admin", true, false, "kubernetes-admin", "system:masters", NULL},
     {"alice", true, false, "alice", "dev|testers", NULL},
@@ -62,6 +64,9 @@ static const struct row rows[] = {
     {"below-any-ca", true, false, "deep", "dev", NULL},
     {"below-server-ca", false, false, "deep", "dev",
      "the certificate must not be used by clients (extended key usage)"},
+    {"sha1", false, false, "alice", "dev", WEAKLY_SIGNED},
+    {"sha224", false, false, "alice", "dev", WEAKLY_SIGNED},
+    {"below-sha1-ca", false, false, "deep", "dev", WEAKLY_SIGNED},
     {"wrong-eku", false, false, "alice", "dev", "the certificate must not be used by clients (extended key usage)"},
 };
 
