@@ -92,7 +92,7 @@ static void on_local_polled(void *arg, bool ok, bool restarted)
         records_local_answers(c->records);
         refresh_tag(local_discovery(c->local), tag);
         identity_serves(c->identity, slice_str(tag));
-    } else if (refresh_refused(local_discovery(c->local)) != 0) {
+    } else if (refresh_look(local_discovery(c->local))->refused != 0) {
         front_trust_doubt(c->front_trust);
     }
     waiters_polled(&c->waiters, publish_pending(c->e.publish));
@@ -226,7 +226,9 @@ static bool answers(void *arg)
 {
     const struct cluster *c = arg;
 
-    return refresh_polls(local_discovery(c->local)) > 0 && refresh_failure(local_discovery(c->local)) == NULL;
+    const struct refresh_view *is = refresh_look(local_discovery(c->local));
+
+    return is->polls > 0 && is->failure == NULL;
 }
 
 static bool is_annotated(void *arg, struct slice id)
@@ -451,7 +453,7 @@ void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w)
 
 bool cluster_local_unread(const struct cluster *c)
 {
-    return refresh_failure(local_discovery(c->local)) != NULL;
+    return refresh_look(local_discovery(c->local))->failure != NULL;
 }
 
 void cluster_peer_missed(struct cluster *c, const char *peer_id)
@@ -516,7 +518,7 @@ void cluster_peer_answered(struct cluster *c, const char *peer_id)
 {
     struct server *s = peer_side_server(c->side, peer_id);
 
-    if (s != NULL && refresh_failing(s->discovery))
+    if (s != NULL && refresh_look(s->discovery)->failing)
         refresh_trigger(s->discovery, REFRESH_ANSWERED);
 }
 
@@ -623,6 +625,6 @@ bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, struc
 
 void cluster_local_etag_seen(struct cluster *c, struct slice etag)
 {
-    if (etag.n > 0 && !slice_eq(etag, refresh_apis_etag(local_discovery(c->local))))
+    if (etag.n > 0 && !slice_eq(etag, slice_str(refresh_look(local_discovery(c->local))->apis_etag)))
         refresh_trigger(local_discovery(c->local), REFRESH_ETAG);
 }

@@ -35,14 +35,16 @@ static bool lacks_rights(const struct cluster *c, unsigned refused)
 /* The document lists more than we take, say, by the fault of one aggregated API: no reason to serve nothing. */
 static bool is_closed(const struct cluster *c)
 {
-    return lacks_rights(c, refresh_refused(local_discovery(c->local))) || refresh_odd(local_discovery(c->local));
+    const struct refresh_view *is = refresh_look(local_discovery(c->local));
+
+    return lacks_rights(c, is->refused) || is->odd;
 }
 
 bool cluster_local_synced(struct cluster *c, char *reason, size_t n)
 {
-    if (refresh_disco(local_discovery(c->local)) != NULL || is_closed(c))
+    if (refresh_look(local_discovery(c->local))->disco != NULL || is_closed(c))
         return true;
-    return not_yet(reason, n, "local discovery not read yet", refresh_failure(local_discovery(c->local)));
+    return not_yet(reason, n, "local discovery not read yet", refresh_look(local_discovery(c->local))->failure);
 }
 
 bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
@@ -65,7 +67,7 @@ static const struct peer *awaited(const struct cluster *c)
     size_t i = 0;
 
     while ((p = peers_next(c->side->peers, &i)) != NULL)
-        if (p->life == PEER_LIVE && (p->server == NULL || !refresh_known(p->server->discovery)) &&
+        if (p->life == PEER_LIVE && (p->server == NULL || !refresh_look(p->server->discovery)->known) &&
             now - p->known_ms < TIMEOUT_PEER_FIRST_ANSWER_MS)
             return p;
     return NULL;
@@ -140,7 +142,7 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
 
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
 {
-    const char *failure = refresh_failure(local_discovery(c->local));
+    const struct refresh_view *is = refresh_look(local_discovery(c->local));
     struct pulse_view pulse;
 
     pulse_look(local_server(c->local)->pulse, &pulse);
@@ -153,13 +155,12 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
     /* Peers answer for it (local failover): it may answer /version as if all were well. */
     if (readiness_state(local_readiness(c->local)) != READINESS_READY)
         return not_yet(reason, n, local_trouble(c, &pulse), readiness_failure(local_readiness(c->local)));
-    if ((failure == NULL && refresh_polls(local_discovery(c->local)) > 0) ||
-        refresh_refused(local_discovery(c->local)) != 0 || refresh_odd(local_discovery(c->local)))
+    if ((is->failure == NULL && is->polls > 0) || is->refused != 0 || is->odd)
         return true;
     return not_yet(reason, n,
-                   failure == NULL ? "the local kube-apiserver was not asked yet"
-                                   : "the local kube-apiserver does not answer",
-                   failure);
+                   is->failure == NULL ? "the local kube-apiserver was not asked yet"
+                                       : "the local kube-apiserver does not answer",
+                   is->failure);
 }
 
 bool cluster_front_trusted(struct cluster *c, char *reason, size_t n)

@@ -49,27 +49,29 @@ static void count_doc(struct cluster_server *s, const struct disco_doc *d)
 static void take_discovery(struct cluster_server *s, const struct server *from)
 {
     const struct refresh *r = from == NULL ? NULL : from->discovery;
+    const struct refresh_view *is;
     const char *error;
     uint64_t error_ms;
 
     s->discovery_ms = UINT64_MAX;
     if (r == NULL)
         return;
-    s->known = refresh_known(r);
-    s->has_mvproxy = s->has_mvproxy || refresh_mvproxy(r);
+    is = refresh_look(r);
+    s->known = is->known;
+    s->has_mvproxy = s->has_mvproxy || is->mvproxy;
     s->discovery_ms = refresh_age_ms(r);
-    s->reads = refresh_polls(r);
+    s->reads = is->polls;
     s->schemas_unusable = schemas_unusable(from->schemas);
-    if (refresh_disco(r) != NULL) {
-        count_doc(s, disco_core(refresh_disco(r)));
-        count_doc(s, disco_apis(refresh_disco(r)));
+    if (is->disco != NULL) {
+        count_doc(s, disco_core(is->disco));
+        count_doc(s, disco_apis(is->disco));
     }
     error = refresh_last_failure(r, &error_ms);
-    if (s->failing || error == NULL || (s->error != NULL && s->error_ms < error_ms && refresh_failure(r) == NULL))
+    if (s->failing || error == NULL || (s->error != NULL && s->error_ms < error_ms && is->failure == NULL))
         return;
     s->error = error;
     s->error_ms = error_ms;
-    s->failing = refresh_failure(r) != NULL;
+    s->failing = is->failure != NULL;
 }
 
 static void take_origin(struct cluster_server *s, const struct origin *o)

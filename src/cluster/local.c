@@ -21,7 +21,7 @@ struct local {
     bool read;                /* since it was last in trouble */
     uint64_t trouble_ms;      /* when that was */
     bool suspect;             /* the Leases' watch broke or works again: another process may answer */
-    uint64_t connection;      /* refresh_connection() at its last good poll */
+    uint64_t connection;      /* of its last good poll */
     int64_t renew_us;         /* of its Lease, as it was seen last */
     uint64_t renewed_ms;      /* when it was seen to change; 0: never */
 };
@@ -104,7 +104,7 @@ static void on_readiness(void *arg)
 /* A poll that began before is of the process before. */
 static void note_read(struct local *l)
 {
-    if (l->read || refresh_started_ms(l->server->discovery) < l->trouble_ms)
+    if (l->read || refresh_look(l->server->discovery)->started_ms < l->trouble_ms)
         return;
     l->read = true;
     if (l->life != LOCAL_THERE && readiness_state(l->readiness) == READINESS_READY)
@@ -121,7 +121,7 @@ static bool look_for_restart(struct local *l)
     uint64_t before = l->connection;
     bool restarted;
 
-    l->connection = refresh_connection(l->server->discovery);
+    l->connection = refresh_look(l->server->discovery)->connection;
     restarted = l->suspect && before > 0 && l->connection > before;
     if (restarted) /* What it installs last may be missing in what it has just said. */
         refresh_trigger(l->server->discovery, REFRESH_EVENT);

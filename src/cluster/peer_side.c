@@ -111,7 +111,7 @@ static void trigger(const struct peer *peer, enum refresh_trigger t)
 
 static bool has_origin(const struct peer *peer)
 {
-    return refresh_has_origin(peer->server->discovery);
+    return refresh_look(peer->server->discovery)->origin != NULL;
 }
 
 static void on_peer_life(struct peer_side *s, struct peer *peer)
@@ -132,7 +132,7 @@ static bool says_other(const struct peer *peer)
     char known[LEASE_TAG_BYTES];
 
     refresh_tag(peer->server->discovery, known);
-    return refresh_failing(peer->server->discovery) || known[0] == '\0' ||
+    return refresh_look(peer->server->discovery)->failing || known[0] == '\0' ||
            strncmp(known, peer->tags[peer->said], strlen(known)) != 0;
 }
 
@@ -144,7 +144,7 @@ static void poll_changed(struct peer *peer, unsigned what)
         trigger(peer, REFRESH_LEASE);
     }
     /* A server that comes back renews its Lease first of all: no waiting for the next retry then. */
-    if ((what & PEER_CHANGED_RENEWED) && refresh_failing(peer->server->discovery))
+    if ((what & PEER_CHANGED_RENEWED) && refresh_look(peer->server->discovery)->failing)
         trigger(peer, REFRESH_RECOVERED);
     if (what & PEER_CHANGED_RHYTHM)
         trigger(peer, REFRESH_LEASE);
@@ -222,11 +222,11 @@ static bool peer_document_holds(void *arg, const struct peer *peer)
     struct pulse_view v;
     uint64_t came;
 
-    if (peer->server == NULL || refresh_failure(peer->server->discovery) != NULL)
+    if (peer->server == NULL || refresh_look(peer->server->discovery)->failure != NULL)
         return false;
     pulse_look(peer->server->pulse, &v);
     came = loop_now_ms(s->env->loop) - v.age_ms;
-    return v.state == PULSE_ANSWERS && (came <= peer->seen_ms || refresh_read_ms(peer->server->discovery) > came);
+    return v.state == PULSE_ANSWERS && (came <= peer->seen_ms || refresh_look(peer->server->discovery)->read_ms > came);
 }
 
 static const struct peers_handler peers_handler = {
@@ -276,8 +276,8 @@ static void on_exclusions_event(void *arg)
 
     refresh_trigger(local_discovery(s->local), REFRESH_EVENT);
     while ((p = peers_next(s->peers, &i)) != NULL)
-        if (p->life == PEER_LIVE && p->server != NULL && refresh_known(p->server->discovery) &&
-            !refresh_mvproxy(p->server->discovery))
+        if (p->life == PEER_LIVE && p->server != NULL && refresh_look(p->server->discovery)->known &&
+            !refresh_look(p->server->discovery)->mvproxy)
             refresh_trigger(p->server->discovery, REFRESH_EVENT);
 }
 
@@ -446,7 +446,7 @@ size_t peer_side_poll(struct peer_side *s)
     size_t i = 0;
 
     while ((p = peers_next(s->peers, &i)) != NULL)
-        if (p->life == PEER_LIVE && p->server != NULL && refresh_failure(p->server->discovery) == NULL)
+        if (p->life == PEER_LIVE && p->server != NULL && refresh_look(p->server->discovery)->failure == NULL)
             refresh_trigger(p->server->discovery, REFRESH_MISS);
     return i;
 }

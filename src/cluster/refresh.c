@@ -53,9 +53,9 @@ static const char *const trigger_names[REFRESH_TRIGGERS] = {
 
 struct refresh {
     struct refresh_opts o;
+    struct refresh_view is;
     char *name;
     struct loop *loop;
-    struct origin *origin;
     enum state state;
     enum refresh_trigger next; /* what the timer waits for, or what made the poll under way */
     uint64_t due_ms;           /* when the timer fires */
@@ -68,24 +68,16 @@ struct refresh {
     uint64_t took_ms;      /* the last poll */
     size_t requests;       /* of it */
     bool ever;
-    uint64_t started_ms; /* the last poll */
     struct backoff backoff;
-    struct disco *disco;
-    char *core_etag, *apis_etag;
-    uint64_t core_connection; /* over which /api was answered last */
-    bool known, mvproxy;
-    unsigned refused;   /* 401 or 403; 0: it was not */
-    bool odd;           /* it was answered with a document that we cannot read */
     unsigned failures;  /* in a row */
     unsigned said;      /* of them, as a warning: not where the server cannot be reached, which is said of that */
     size_t left_out;    /* names, of the document there is */
     unsigned fruitless; /* polls for the sake of a Lease that brought nothing, since one that did or the interval */
-    enum api_word word; /* of its mvproxy, in the last poll that succeeded */
-    uint64_t confirmed_ms, read_ms, polls;
+    uint64_t confirmed_ms;
     uint64_t unknown_ms; /* while not known: since when it can be asked */
     uint64_t lost_ms;    /* when it could no longer be asked; 0: never */
-    struct err failure, last_failure;
-    uint64_t last_failure_ms;
+    struct err failure;  /* the last, however long ago */
+    uint64_t failure_ms;
 };
 
 static void move(struct refresh *r, enum state to)
@@ -179,7 +171,7 @@ static bool is_sooner(const struct refresh *r, enum refresh_trigger a, enum refr
 /* How long a trigger has to wait for the sake of its rate. */
 static uint64_t hold_back(const struct refresh *r, enum refresh_trigger t)
 {
-    uint64_t since = loop_now_ms(r->loop) - r->started_ms, limit = limit_of(r, t);
+    uint64_t since = loop_now_ms(r->loop) - r->is.started_ms, limit = limit_of(r, t);
 
     return r->ever && since < limit ? limit - since : 0;
 }
@@ -242,7 +234,7 @@ static void keep_text(char **slot, struct slice text)
 /* The first failure, and the one from which the document counts as stale. */
 static bool is_to_be_said(struct refresh *r)
 {
-    if (origin_unreachable(r->origin) || r->said == REFRESH_FAILING)
+    if (origin_unreachable(r->is.origin) || r->said == REFRESH_FAILING)
         return false;
     r->said++;
     return true;
@@ -251,26 +243,27 @@ static bool is_to_be_said(struct refresh *r)
 /* Whether it is believed otherwise now. */
 static bool failed(struct refresh *r, const struct disco_fetch_result *f)
 {
-    bool known = r->known, odd = r->odd;
-    unsigned refused = r->refused;
+    bool known = r->is.known, odd = r->is.odd;
+    unsigned refused = r->is.refused;
 
     count(r, "failed");
     metric_add(r->o.metrics->sync_errors_fetch, r->o.peer ? f->failed_paths : 0);
     r->failures++;
+    r->is.failing = r->failures >= REFRESH_FAILING;
     if (is_to_be_said(r))
         log_warning("Could not read discovery", LT("server", r->name), LT("trigger", trigger_names[r->next]),
-                    LU("failures", r->failures), LB("documentKept", r->disco != NULL), LB("known", known),
+                    LU("failures", r->failures), LB("documentKept", r->is.disco != NULL), LB("known", known),
                     LT("err", f->failure));
     else
         log_v(3, "Still cannot read discovery", LT("server", r->name), LU("failures", r->failures),
               LT("err", f->failure));
     err_clear(&r->failure);
     (void)err_set(&r->failure, "%s", f->failure);
-    r->last_failure = r->failure;
-    r->last_failure_ms = loop_now_ms(r->loop);
-    r->refused = f->refused;
-    r->odd = f->odd;
-    return r->failures == REFRESH_FAILING || r->refused != refused || r->odd != odd;
+    r->is.failure = r->failure.text;
+    r->failure_ms = loop_now_ms(r->loop);
+    r->is.refused = f->refused;
+    r->is.odd = f->odd;
+    return r->failures == REFRESH_FAILING || r->is.refused != refused || r->is.odd != odd;
 }
 
 /* A server that names such things does so each time: said when there are more or less of them than before. */
@@ -295,42 +288,42 @@ static void replace(struct refresh *r, const struct disco *now)
 {
     struct disco_news news;
 
-    disco_news(r->disco, now, &news);
+    disco_news(r->is.disco, now, &news);
     log_info("Discovery read", LT("server", r->name), LT("trigger", trigger_names[r->next]),
              LU("groups", disco_doc_n_groups(disco_apis(now))), LU("resources", disco_doc_n_resources(disco_apis(now))),
              LU("bytes", disco_doc_raw(disco_apis(now)).n), LT("came", news.came), LT("gone", news.gone),
              LT("changed", news.changed));
     say_left_out(r, now);
-    if (r->o.on_news != NULL && r->disco != NULL)
+    if (r->o.on_news != NULL && r->is.disco != NULL)
         r->o.on_news(r->o.arg, &news);
-    disco_unref(r->disco);
-    r->disco = disco_ref(now);
+    disco_unref(r->is.disco);
+    r->is.disco = disco_ref(now);
 }
 
 static bool succeeded(struct refresh *r, const struct disco_fetch_result *f)
 {
-    bool changed = f->outcome == DISCO_CHANGED || !r->known || refresh_failing(r);
+    bool changed = f->outcome == DISCO_CHANGED || !r->is.known || r->is.failing;
 
     count(r, f->outcome == DISCO_CHANGED ? "changed" : "unchanged");
     if (f->outcome == DISCO_CHANGED)
         replace(r, f->disco);
-    else if (!r->known || refresh_failing(r))
+    else if (!r->is.known || r->is.failing)
         log_info("Discovery read again, unchanged", LT("server", r->name), LU("failures", r->failures));
-    if (f->mvproxy != r->mvproxy)
+    if (f->mvproxy != r->is.mvproxy)
         log_info(f->mvproxy ? "An mvproxy answers for this server" : "No mvproxy answers for this server any more",
                  LT("server", r->name));
-    r->mvproxy = f->mvproxy;
-    r->word = f->word;
-    keep_text(&r->core_etag, f->core_etag);
-    keep_text(&r->apis_etag, f->apis_etag);
-    r->core_connection = f->core_connection;
-    r->known = true;
-    r->refused = 0;
-    r->odd = false;
+    r->is.mvproxy = f->mvproxy;
+    r->is.word = f->word;
+    keep_text(&r->is.core_etag, f->core_etag);
+    keep_text(&r->is.apis_etag, f->apis_etag);
+    r->is.connection = f->core_connection;
+    r->is.known = true;
+    r->is.refused = 0;
+    r->is.odd = r->is.failing = false;
     r->failures = r->said = 0;
     r->confirmed_ms = loop_now_ms(r->loop);
-    r->read_ms = r->started_ms;
-    err_clear(&r->failure);
+    r->is.read_ms = r->is.started_ms;
+    r->is.failure = NULL;
     backoff_reset(&r->backoff);
     return changed;
 }
@@ -341,10 +334,10 @@ static void on_fetched(void *arg, const struct disco_fetch_result *f)
     bool ok = f->outcome != DISCO_FAILED, changed;
 
     r->fetch = NULL;
-    r->polls++;
-    r->took_ms = loop_now_ms(r->loop) - r->started_ms;
+    r->is.polls++;
+    r->took_ms = loop_now_ms(r->loop) - r->is.started_ms;
     r->requests = f->requests;
-    if (f->outcome == DISCO_CHANGED || (ok && refresh_failing(r)))
+    if (f->outcome == DISCO_CHANGED || (ok && r->is.failing))
         r->fruitless = 0;
     else
         note_fruitless(r, r->next);
@@ -360,11 +353,11 @@ static void poll_server(struct refresh *r)
 {
     struct disco_fetch_opts f = {
         .api = r->o.api,
-        .origin = r->origin,
+        .origin = r->is.origin,
         .peer = r->o.peer,
-        .last = r->disco,
-        .core_etag = slice_str(r->core_etag),
-        .apis_etag = slice_str(r->apis_etag),
+        .last = r->is.disco,
+        .core_etag = slice_str(r->is.core_etag),
+        .apis_etag = slice_str(r->is.apis_etag),
         .timeout_ms = TIMEOUT_DISCOVERY_MS,
         .another = r->o.another,
         .arg = r->o.arg,
@@ -372,13 +365,13 @@ static void poll_server(struct refresh *r)
 
     loop_timer_cancel(r->timer);
     move(r, STATE_POLLING);
-    r->started_ms = loop_now_ms(r->loop);
+    r->is.started_ms = loop_now_ms(r->loop);
     if (r->next == REFRESH_INTERVAL)
         r->fruitless = 0;
     if (r->next == REFRESH_EVENT)
-        r->event_ms = r->started_ms;
-    if (r->next == REFRESH_EVENT || (r->follow_up_ms > 0 && r->started_ms >= r->follow_up_ms))
-        r->follow_up_ms = follow_up_after(r, r->started_ms);
+        r->event_ms = r->is.started_ms;
+    if (r->next == REFRESH_EVENT || (r->follow_up_ms > 0 && r->is.started_ms >= r->follow_up_ms))
+        r->follow_up_ms = follow_up_after(r, r->is.started_ms);
     r->ever = true;
     r->fetch = disco_fetch_start(&f, on_fetched, r);
     if (r->fetch == NULL) {
@@ -419,10 +412,10 @@ void refresh_trigger(struct refresh *r, enum refresh_trigger t)
 
 void refresh_invalidate(struct refresh *r)
 {
-    if (r->known)
+    if (r->is.known)
         r->unknown_ms = loop_now_ms(r->loop);
-    r->known = r->mvproxy = false;
-    r->word = API_WORD_NONE;
+    r->is.known = r->is.mvproxy = false;
+    r->is.word = API_WORD_NONE;
     if (r->state == STATE_POLLING) {
         /* Whoever is answering may be the old one. */
         disco_fetch_cancel(r->fetch);
@@ -437,23 +430,23 @@ static void note_address(struct refresh *r, const struct origin *o)
 {
     uint64_t now = loop_now_ms(r->loop);
 
-    if (o == NULL && r->origin != NULL)
+    if (o == NULL && r->is.origin != NULL)
         r->lost_ms = now;
-    else if (o != NULL && r->origin == NULL && (r->lost_ms == 0 || now - r->lost_ms >= TIMEOUT_PEER_UNKNOWN_MS))
+    else if (o != NULL && r->is.origin == NULL && (r->lost_ms == 0 || now - r->lost_ms >= TIMEOUT_PEER_UNKNOWN_MS))
         r->unknown_ms = now;
 }
 
 void refresh_set_origin(struct refresh *r, struct origin *o)
 {
-    struct origin *old = r->origin;
+    struct origin *old = r->is.origin;
 
     if (r->fetch != NULL)
         disco_fetch_cancel(r->fetch);
     r->fetch = NULL;
-    r->again = r->mvproxy = false;
-    r->word = API_WORD_NONE;
+    r->again = r->is.mvproxy = false;
+    r->is.word = API_WORD_NONE;
     note_address(r, o);
-    r->origin = o == NULL ? NULL : origin_ref(o);
+    r->is.origin = o == NULL ? NULL : origin_ref(o);
     origin_unref(old);
     backoff_reset(&r->backoff);
     if (o == NULL) {
@@ -461,11 +454,6 @@ void refresh_set_origin(struct refresh *r, struct origin *o)
         move(r, STATE_IDLE);
     } else
         schedule(r, r->ever ? REFRESH_LEASE : REFRESH_START, 0);
-}
-
-bool refresh_has_origin(const struct refresh *r)
-{
-    return r->origin != NULL;
 }
 
 void refresh_set_interval(struct refresh *r, uint64_t interval_ms)
@@ -501,65 +489,30 @@ void refresh_free(struct refresh *r)
     if (r->fetch != NULL)
         disco_fetch_cancel(r->fetch);
     loop_timer_free(r->timer);
-    origin_unref(r->origin);
-    disco_unref(r->disco);
-    mem_free(r->core_etag);
-    mem_free(r->apis_etag);
+    origin_unref(r->is.origin);
+    disco_unref(r->is.disco);
+    mem_free(r->is.core_etag);
+    mem_free(r->is.apis_etag);
     mem_free(r->name);
     mem_free(r);
 }
 
-const struct disco *refresh_disco(const struct refresh *r)
+const struct refresh_view *refresh_look(const struct refresh *r)
 {
-    return r->disco;
-}
-
-bool refresh_known(const struct refresh *r)
-{
-    return r->known;
+    return &r->is;
 }
 
 uint64_t refresh_unknown_ms(const struct refresh *r)
 {
-    if (r->known)
+    if (r->is.known)
         return 0;
-    return r->origin == NULL ? UINT64_MAX : loop_now_ms(r->loop) - r->unknown_ms;
-}
-
-bool refresh_failing(const struct refresh *r)
-{
-    return r->failures >= REFRESH_FAILING;
-}
-
-unsigned refresh_refused(const struct refresh *r)
-{
-    return r->refused;
-}
-
-bool refresh_odd(const struct refresh *r)
-{
-    return r->odd;
-}
-
-const char *refresh_failure(const struct refresh *r)
-{
-    return err_is_set(&r->failure) ? r->failure.text : NULL;
+    return r->is.origin == NULL ? UINT64_MAX : loop_now_ms(r->loop) - r->unknown_ms;
 }
 
 const char *refresh_last_failure(const struct refresh *r, uint64_t *age_ms)
 {
-    *age_ms = loop_now_ms(r->loop) - r->last_failure_ms;
-    return err_is_set(&r->last_failure) ? r->last_failure.text : NULL;
-}
-
-struct slice refresh_apis_etag(const struct refresh *r)
-{
-    return slice_str(r->apis_etag);
-}
-
-struct slice refresh_core_etag(const struct refresh *r)
-{
-    return slice_str(r->core_etag);
+    *age_ms = loop_now_ms(r->loop) - r->failure_ms;
+    return err_is_set(&r->failure) ? r->failure.text : NULL;
 }
 
 void refresh_tag(const struct refresh *r, char out[LEASE_TAG_BYTES])
@@ -568,50 +521,20 @@ void refresh_tag(const struct refresh *r, char out[LEASE_TAG_BYTES])
     struct buf text;
 
     out[0] = '\0';
-    if (!r->known || r->disco == NULL)
+    if (!r->is.known || r->is.disco == NULL)
         return;
     buf_init(&text, 4096);
-    if (r->core_etag != NULL && *r->core_etag != '\0' && r->apis_etag != NULL && *r->apis_etag != '\0')
-        buf_printf(&text, "%s\n%s\n", r->core_etag, r->apis_etag);
+    if (r->is.core_etag != NULL && *r->is.core_etag != '\0' && r->is.apis_etag != NULL && *r->is.apis_etag != '\0')
+        buf_printf(&text, "%s\n%s\n", r->is.core_etag, r->is.apis_etag);
     else
-        buf_printf(&text, "%016llx\n%016llx\n", (unsigned long long)disco_doc_hash(disco_core(r->disco)),
-                   (unsigned long long)disco_doc_hash(disco_apis(r->disco)));
+        buf_printf(&text, "%016llx\n%016llx\n", (unsigned long long)disco_doc_hash(disco_core(r->is.disco)),
+                   (unsigned long long)disco_doc_hash(disco_apis(r->is.disco)));
     if (!text.failed && hash_sha256(buf_slice(&text), digest))
         hash_base32_lower(digest, 16, out);
     buf_free(&text);
 }
 
-uint64_t refresh_connection(const struct refresh *r)
-{
-    return r->core_connection;
-}
-
-uint64_t refresh_polls(const struct refresh *r)
-{
-    return r->polls;
-}
-
-uint64_t refresh_started_ms(const struct refresh *r)
-{
-    return r->started_ms;
-}
-
 uint64_t refresh_age_ms(const struct refresh *r)
 {
-    return r->disco == NULL ? UINT64_MAX : loop_now_ms(r->loop) - r->confirmed_ms;
-}
-
-uint64_t refresh_read_ms(const struct refresh *r)
-{
-    return r->read_ms;
-}
-
-enum api_word refresh_word(const struct refresh *r)
-{
-    return r->word;
-}
-
-bool refresh_mvproxy(const struct refresh *r)
-{
-    return r->mvproxy;
+    return r->is.disco == NULL ? UINT64_MAX : loop_now_ms(r->loop) - r->confirmed_ms;
 }

@@ -78,48 +78,46 @@ MEM_CHECK struct refresh *refresh_new(const struct refresh_opts *o);
 void refresh_free(struct refresh *r); /* NULL is fine */
 /* The server's origin, referenced; another one is polled at once, and the document is kept. NULL: polling stops. */
 void refresh_set_origin(struct refresh *r, struct origin *o);
-bool refresh_has_origin(const struct refresh *r);
 void refresh_set_interval(struct refresh *r, uint64_t interval_ms);
 /*
  * Polls as soon as the trigger's rate limit allows; without an origin nothing is polled. A poll that is under way began
  * before the event, so another one follows it; all triggers during a poll lead to one.
  */
 void refresh_trigger(struct refresh *r, enum refresh_trigger t);
-/* Another process may answer for the server: the document is kept, but refresh_known() is false until the next
+/* Another process may answer for the server: the document is kept, but it is not `known` until the next
  * successful poll. A poll under way is started anew. */
 void refresh_invalidate(struct refresh *r);
 
-const struct disco *refresh_disco(const struct refresh *r); /* NULL until the first success */
-bool refresh_known(const struct refresh *r); /* the last poll that succeeded was after the last invalidation */
+/* What is known of the server; valid and up to date as long as the refresh. */
+struct refresh_view {
+    struct origin *origin;       /* where it is polled; NULL: nowhere */
+    struct disco *disco;         /* NULL until the first success */
+    bool known;                  /* the last poll that succeeded was after the last invalidation */
+    bool failing;                /* REFRESH_FAILING or more failures in a row */
+    bool odd;                    /* it answered the last poll, with a document that we cannot read */
+    bool mvproxy;                /* an mvproxy answers for it */
+    unsigned refused;            /* 401 or 403, which the last poll was answered; 0: it was not */
+    const char *failure;         /* why the last poll failed; NULL: it did not */
+    char *apis_etag, *core_etag; /* empty or NULL if unknown */
+    uint64_t connection; /* the one over which /api was answered last (fetch_result); another process answers over one
+                          * with a greater number. 0: unknown. */
+    uint64_t polls;      /* number of polls that ended, well or not */
+    uint64_t started_ms; /* when the last poll began, or the one under way, by the loop's clock; 0 before the first */
+    uint64_t read_ms;    /* when the poll began that read or confirmed the document last; 0 without one */
+    enum api_word word;  /* what its mvproxy said of it in that poll; NONE since it was invalidated */
+};
+const struct refresh_view *refresh_look(const struct refresh *r);
 /* For how long, in milliseconds, the server could be asked and its document was not known; 0 if it is known, UINT64_MAX
  * without an origin. */
 uint64_t refresh_unknown_ms(const struct refresh *r);
-bool refresh_failing(const struct refresh *r); /* REFRESH_FAILING or more failures in a row */
-/* 401 or 403, which the last poll was answered; 0: it was not. */
-unsigned refresh_refused(const struct refresh *r);
-bool refresh_odd(const struct refresh *r); /* the server answered the last poll, with a document that we cannot read */
-const char *refresh_failure(const struct refresh *r); /* why the last poll failed; NULL: it did not */
 /* The last failure, however long ago; NULL if there was none. *age_ms: how long ago. */
 const char *refresh_last_failure(const struct refresh *r, uint64_t *age_ms);
-struct slice refresh_apis_etag(const struct refresh *r); /* empty if unknown, here and below */
-struct slice refresh_core_etag(const struct refresh *r);
 /*
  * A digest of both documents, the same on every instance that reads the same server: of the ETags that the server sent,
  * or of the contents where it sends none. "" while not known.
  */
 void refresh_tag(const struct refresh *r, char out[LEASE_TAG_BYTES]);
-/* The connection over which /api was answered last (fetch_result); another process answers over one with a greater
- * number. 0: unknown. */
-uint64_t refresh_connection(const struct refresh *r);
-uint64_t refresh_polls(const struct refresh *r); /* number of polls that ended, well or not */
-/* When the last poll began, or the one under way, by the loop's clock; 0 before the first. */
-uint64_t refresh_started_ms(const struct refresh *r);
 /* Milliseconds since the document was last confirmed; UINT64_MAX without one. */
 uint64_t refresh_age_ms(const struct refresh *r);
-/* When the poll began that read or confirmed the document last; 0 without one. */
-uint64_t refresh_read_ms(const struct refresh *r);
-/* What its mvproxy said of the server in that poll; NONE since it was invalidated. */
-enum api_word refresh_word(const struct refresh *r);
-bool refresh_mvproxy(const struct refresh *r); /* an mvproxy answers for this server */
 
 #endif

@@ -113,7 +113,7 @@ static void on_polled(void *arg, bool ok, bool changed)
     struct server *s = arg;
 
     if (ok)
-        pulse_answered(s->pulse, refresh_started_ms(s->discovery));
+        pulse_answered(s->pulse, refresh_look(s->discovery)->started_ms);
     else
         pulse_doubt(s->pulse);
     if (changed)

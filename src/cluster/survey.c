@@ -34,7 +34,8 @@ struct survey {
  */
 static bool discovery_known(const struct peer *p)
 {
-    return refresh_known(p->server->discovery) || (p->life != PEER_LIVE && refresh_disco(p->server->discovery) != NULL);
+    return refresh_look(p->server->discovery)->known ||
+           (p->life != PEER_LIVE && refresh_look(p->server->discovery)->disco != NULL);
 }
 
 /* Whether less than `limit` has passed; then there is another snapshot when it has. */
@@ -56,7 +57,7 @@ static bool incomplete_without(struct survey *s, const struct peer *p)
 {
     if (!s->env->o.peers_enabled || s->env->o.peer_tls_cert == NULL)
         return false;
-    if (p->server != NULL && refresh_disco(p->server->discovery) != NULL)
+    if (p->server != NULL && refresh_look(p->server->discovery)->disco != NULL)
         return false;
     return p->origin != NULL || in_time(s, loop_now_ms(s->env->loop) - p->known_ms, TIMEOUT_PEER_ADDRESS_MS);
 }
@@ -67,23 +68,23 @@ static bool incomplete_without(struct survey *s, const struct peer *p)
  */
 static bool is_pending(struct survey *s, const struct peer *p)
 {
-    return p->life == PEER_LIVE && p->server != NULL && !refresh_known(p->server->discovery) &&
+    return p->life == PEER_LIVE && p->server != NULL && !refresh_look(p->server->discovery)->known &&
            in_time(s, refresh_unknown_ms(p->server->discovery), TIMEOUT_PEER_UNKNOWN_MS);
 }
 
 /* Not if it is there, and only does not let us read it: others may. */
 static bool is_local_unreadable(const struct survey *s)
 {
-    const struct refresh *r = local_discovery(s->local);
+    const struct refresh_view *is = refresh_look(local_discovery(s->local));
 
-    return refresh_failing(r) && refresh_refused(r) == 0 && !refresh_odd(r);
+    return is->failing && is->refused == 0 && !is->odd;
 }
 
 static bool are_schemas_pending(struct survey *s, const struct peer *p)
 {
     uint64_t for_ms;
 
-    return p->life == PEER_LIVE && refresh_known(p->server->discovery) &&
+    return p->life == PEER_LIVE && refresh_look(p->server->discovery)->known &&
            schemas_expected(p->server->schemas, &for_ms) && in_time(s, for_ms, SCHEMAS_EXPECTED_MS);
 }
 
@@ -91,9 +92,9 @@ static bool are_schemas_pending(struct survey *s, const struct peer *p)
  * Whether a server without an mvproxy was ready, and not in doubt since, as its document was asked for: its /readyz is
  * only asked when it has come, so what happens later is known by the failures that it makes.
  */
-static bool was_ready(const struct refresh *r, const struct pulse_view *v, uint64_t steady_ms, uint64_t now)
+static bool was_ready(const struct refresh_view *is, const struct pulse_view *v, uint64_t steady_ms, uint64_t now)
 {
-    return v->good_ms > 0 && !refresh_mvproxy(r) && now - v->good_ms <= steady_ms && refresh_read_ms(r) > v->good_ms;
+    return v->good_ms > 0 && !is->mvproxy && now - v->good_ms <= steady_ms && is->read_ms > v->good_ms;
 }
 
 /*
@@ -104,21 +105,22 @@ static bool was_ready(const struct refresh *r, const struct pulse_view *v, uint6
 static bool vouches(struct survey *s, const struct peer *p)
 {
     uint64_t now = loop_now_ms(s->env->loop), steady_ms, failed_ms;
+    const struct refresh_view *is;
     const struct refresh *r;
     struct pulse_view v;
 
     if (local_life(s->local) == LOCAL_THERE || p->life != PEER_LIVE || p->server == NULL)
         return false;
     r = p->server->discovery;
+    is = refresh_look(r);
     pulse_look(p->server->pulse, &v);
-    if (!refresh_known(r) || refresh_failure(r) != NULL || refresh_age_ms(r) > local_gone_ms(s->local) ||
-        v.state != PULSE_ANSWERS || refresh_word(r) == API_WORD_LOADING)
+    if (!is->known || is->failure != NULL || refresh_age_ms(r) > local_gone_ms(s->local) || v.state != PULSE_ANSWERS ||
+        is->word == API_WORD_LOADING)
         return false;
     steady_ms = v.age_ms;
     if (refresh_last_failure(r, &failed_ms) != NULL && failed_ms < steady_ms)
         steady_ms = failed_ms;
-    return refresh_word(r) == API_WORD_READY || was_ready(r, &v, steady_ms, now) ||
-           !in_time(s, steady_ms, PULSE_STEADY_MS);
+    return is->word == API_WORD_READY || was_ready(is, &v, steady_ms, now) || !in_time(s, steady_ms, PULSE_STEADY_MS);
 }
 
 /*
@@ -139,7 +141,7 @@ static bool is_silent(const struct server *s)
     struct pulse_view v;
 
     pulse_look(s->pulse, &v);
-    return refresh_failure(s->discovery) != NULL || v.state == PULSE_UNREACHABLE;
+    return refresh_look(s->discovery)->failure != NULL || v.state == PULSE_UNREACHABLE;
 }
 
 /*
@@ -157,7 +159,7 @@ static bool may_be_renewed(struct survey *s, const struct peer *p)
  */
 static bool is_stale(struct survey *s, const struct peer *p)
 {
-    if (p->origin == NULL || refresh_failing(p->server->discovery))
+    if (p->origin == NULL || refresh_look(p->server->discovery)->failing)
         return true;
     return p->life != PEER_LIVE && !(p->left && peer_side_answers(s->side, p) &&
                                      in_time(s, loop_now_ms(s->env->loop) - p->seen_ms, RENEWAL_MS));
@@ -190,7 +192,7 @@ static bool collect_peers(struct survey *s, struct served_input *in)
             peers[used].discovery_known = discovery_known(p);
             peers[used].pending = is_pending(s, p);
             peers[used].vouches = vouches(s, p);
-            peers[used].disco = refresh_disco(p->server->discovery);
+            peers[used].disco = refresh_look(p->server->discovery)->disco;
             peers[used].schemas = schemas_index(p->server->schemas);
             peers[used].last_schemas = schemas_last_index(p->server->schemas);
             peers[used].schemas_pending = are_schemas_pending(s, p);
@@ -200,7 +202,7 @@ static bool collect_peers(struct survey *s, struct served_input *in)
         }
         in->incomplete |= incomplete_without(s, p);
         /* An earlier process's document says nothing of what this one has added, also after it has left. */
-        s->unknown |= p->server == NULL || !refresh_known(p->server->discovery);
+        s->unknown |= p->server == NULL || !refresh_look(p->server->discovery)->known;
         in->local_stale |= is_local_unreadable(s) && peers[used].disco != NULL && !peers[used].stale;
         used++;
     }
@@ -297,6 +299,7 @@ bool survey_take(struct survey *s, struct served_input *in)
 {
     const struct cluster_env *e = s->env;
     const struct server *local = local_server(s->local);
+    const struct refresh_view *is = refresh_look(local->discovery);
     struct exclusions *exclusions = s->side->exclusions;
 
     s->unknown = false;
@@ -305,12 +308,12 @@ bool survey_take(struct survey *s, struct served_input *in)
     in->leases_synced = !e->o.peers_enabled || leases_known(s);
     in->local_id = e->own_id;
     in->local_host = e->hostname;
-    in->local = refresh_disco(local->discovery);
-    in->local_refused = refresh_refused(local->discovery) != 0 || refresh_odd(local->discovery);
+    in->local = is->disco;
+    in->local_refused = is->refused != 0 || is->odd;
     in->local_schemas = schemas_index(local->schemas);
     in->local_release = schemas_release(local->schemas);
-    in->local_etag[SERVED_APIS] = refresh_apis_etag(local->discovery);
-    in->local_etag[SERVED_CORE] = refresh_core_etag(local->discovery);
+    in->local_etag[SERVED_APIS] = slice_str(is->apis_etag);
+    in->local_etag[SERVED_CORE] = slice_str(is->core_etag);
     if (s->side->peers != NULL && !collect_peers(s, in))
         return false;
     in->peers_read = !s->unknown;
