@@ -88,11 +88,11 @@ static void on_local_polled(void *arg, bool ok, bool restarted)
         identity_restarted(c->identity);
     if (ok) {
         if (c->e.o.peers_enabled)
-            schemas_poll(local_server(c->local)->schemas, c->e.o.local);
+            schemas_poll(c->local->server->schemas, c->e.o.local);
         records_local_answers(c->records);
-        refresh_tag(local_discovery(c->local), tag);
+        refresh_tag(c->local->server->discovery, tag);
         identity_serves(c->identity, slice_str(tag));
-    } else if (refresh_look(local_discovery(c->local))->refused != 0) {
+    } else if (refresh_look(c->local->server->discovery)->refused != 0) {
         front_trust_doubt(c->front_trust);
     }
     waiters_polled(&c->waiters, publish_pending(c->e.publish));
@@ -226,7 +226,7 @@ static bool answers(void *arg)
 {
     const struct cluster *c = arg;
 
-    const struct refresh_view *is = refresh_look(local_discovery(c->local));
+    const struct refresh_view *is = refresh_look(c->local->server->discovery);
 
     return is->polls > 0 && is->failure == NULL;
 }
@@ -272,7 +272,7 @@ static void configure_records(struct cluster *c, const struct cluster_opts *o)
 
 static void watch_readiness(struct cluster *c)
 {
-    readiness_set_origin(local_readiness(c->local), cluster_fails_over(c) ? c->e.o.local : NULL);
+    readiness_set_origin(c->local->readiness, cluster_fails_over(c) ? c->e.o.local : NULL);
 }
 
 static void configure_front(struct cluster *c, const struct cluster_opts *o, bool moved)
@@ -338,7 +338,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->gauges = (struct cluster_gauges){
         .env = &c->e, .local = c->local, .side = c->side, .comparer = c->comparer, .started_ms = loop_now_ms(l)};
     cluster_gauges_follow(&c->gauges, m);
-    server_set_origin(local_server(c->local), c->e.o.local, c->e.o.pulse);
+    server_set_origin(c->local->server, c->e.o.local, c->e.o.pulse);
     watch_readiness(c);
     made = peer_side_prepare(c->side, o, &peers);
     must_hold(made);
@@ -390,14 +390,14 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
         log_info(o->peers_enabled ? "Peer proxying enabled" : "Peer proxying disabled");
     /* A restart of the local server is seen by the watches, and there were none. */
     if (!was_enabled && o->peers_enabled)
-        refresh_trigger(local_discovery(c->local), REFRESH_EVENT);
+        refresh_trigger(c->local->server->discovery, REFRESH_EVENT);
     if (moved) {
-        server_set_origin(local_server(c->local), c->e.o.local, c->e.o.pulse);
+        server_set_origin(c->local->server, c->e.o.local, c->e.o.pulse);
         api_set_local(c->e.api, c->e.o.local);
         identity_recheck(c->identity);
     }
     watch_readiness(c);
-    refresh_set_interval(local_discovery(c->local), o->refresh_interval_ms);
+    refresh_set_interval(c->local->server->discovery, o->refresh_interval_ms);
     if (o->peers_enabled)
         start_peers(c, o, &peers, moved && was_enabled);
     configure_records(c, o);
@@ -434,7 +434,7 @@ struct served *cluster_served(struct cluster *c)
 struct cluster_waiter *cluster_local_miss(struct cluster *c, void (*done)(void *arg), void *arg)
 {
     /* Each request to a peer comes here, and most wait for nothing. Who waits has been told two things at once. */
-    refresh_trigger(local_discovery(c->local), done == NULL ? REFRESH_MISS : REFRESH_SUSPECT);
+    refresh_trigger(c->local->server->discovery, done == NULL ? REFRESH_MISS : REFRESH_SUSPECT);
     return done == NULL ? NULL : waiters_add(&c->waiters, done, arg);
 }
 
@@ -453,7 +453,7 @@ void cluster_forget_waiter(struct cluster *c, struct cluster_waiter *w)
 
 bool cluster_local_unread(const struct cluster *c)
 {
-    return refresh_look(local_discovery(c->local))->failure != NULL;
+    return refresh_look(c->local->server->discovery)->failure != NULL;
 }
 
 void cluster_peer_missed(struct cluster *c, const char *peer_id)
@@ -476,7 +476,7 @@ void cluster_peer_suspect(struct cluster *c, const char *peer_id)
 
 void cluster_local_suspect(struct cluster *c)
 {
-    refresh_trigger(local_discovery(c->local), REFRESH_SUSPECT);
+    refresh_trigger(c->local->server->discovery, REFRESH_SUSPECT);
 }
 
 #define DISBELIEVED_LATELY_US ((int64_t)600 * 1000000)
@@ -524,7 +524,7 @@ void cluster_peer_answered(struct cluster *c, const char *peer_id)
 
 void cluster_server_answered(struct cluster *c, const char *peer_id, uint64_t sent_ms)
 {
-    struct server *s = peer_id == NULL ? local_server(c->local) : peer_side_server(c->side, peer_id);
+    struct server *s = peer_id == NULL ? c->local->server : peer_side_server(c->side, peer_id);
 
     if (s != NULL)
         pulse_answered(s->pulse, sent_ms);
@@ -542,17 +542,17 @@ bool cluster_peers_answer(const struct cluster *c)
 
 enum readiness_state cluster_local_state(const struct cluster *c)
 {
-    return readiness_state(local_readiness(c->local));
+    return readiness_state(c->local->readiness);
 }
 
 bool cluster_local_was_loading(const struct cluster *c, uint64_t sent_ms)
 {
-    return readiness_was_loading(local_readiness(c->local), sent_ms);
+    return readiness_was_loading(c->local->readiness, sent_ms);
 }
 
 enum api_word cluster_local_word(const struct cluster *c, uint64_t sent_ms)
 {
-    return readiness_word(local_readiness(c->local), sent_ms);
+    return readiness_word(c->local->readiness, sent_ms);
 }
 
 bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t sent_ms)
@@ -565,12 +565,12 @@ bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t s
 void cluster_local_failed(struct cluster *c, bool unreachable)
 {
     if (unreachable)
-        readiness_lost(local_readiness(c->local));
+        readiness_lost(c->local->readiness);
     else
-        readiness_invalidate(local_readiness(c->local));
-    pulse_doubt(local_server(c->local)->pulse);
+        readiness_invalidate(c->local->readiness);
+    pulse_doubt(c->local->server->pulse);
     if (origin_loops(c->e.o.local))
-        refresh_trigger(local_discovery(c->local), REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
+        refresh_trigger(c->local->server->discovery, REFRESH_SUSPECT); /* and, as it fails, until it no longer does */
 }
 
 void cluster_refresh(struct cluster *c)
@@ -578,7 +578,7 @@ void cluster_refresh(struct cluster *c)
     struct peer *p;
     size_t i = 0;
 
-    refresh_trigger(local_discovery(c->local), REFRESH_OPERATOR);
+    refresh_trigger(c->local->server->discovery, REFRESH_OPERATOR);
     while ((p = peers_next(c->side->peers, &i)) != NULL)
         if (p->server != NULL)
             refresh_trigger(p->server->discovery, REFRESH_OPERATOR);
@@ -602,7 +602,7 @@ const char *cluster_refresh_server(struct cluster *c, const char *name, struct e
     struct peer *p;
 
     if (cluster_is_own_name(c, name)) {
-        refresh_trigger(local_discovery(c->local), REFRESH_OPERATOR);
+        refresh_trigger(c->local->server->discovery, REFRESH_OPERATOR);
         return c->e.own_id;
     }
     p = peer_side_named(c->side, name, false, err);
@@ -625,6 +625,6 @@ bool cluster_drain_peer(struct cluster *c, const char *name, bool drained, struc
 
 void cluster_local_etag_seen(struct cluster *c, struct slice etag)
 {
-    if (etag.n > 0 && !slice_eq(etag, slice_str(refresh_look(local_discovery(c->local))->apis_etag)))
-        refresh_trigger(local_discovery(c->local), REFRESH_ETAG);
+    if (etag.n > 0 && !slice_eq(etag, slice_str(refresh_look(c->local->server->discovery)->apis_etag)))
+        refresh_trigger(c->local->server->discovery, REFRESH_ETAG);
 }

@@ -69,9 +69,9 @@ static void show_servers(const struct cluster_gauges *g)
     metric_family_clear(g->env->metrics->age);
     metric_family_clear(g->env->metrics->info);
     metric_family_clear(g->env->metrics->up);
-    set_age(g, own, local_server(g->local), g->started_ms);
-    set_pulse(g, own, local_server(g->local), false);
-    show_server(g, own, g->env->own_id, local_server(g->local), g->env->o.local);
+    set_age(g, own, g->local->server, g->started_ms);
+    set_pulse(g, own, g->local->server, false);
+    show_server(g, own, g->env->own_id, g->local->server, g->env->o.local);
     while ((p = peers_next(g->side->peers, &i)) != NULL) {
         /* Whose Lease was deleted has gone in good order: how old its document is worries nobody, and without that no
          * alert fires. That it does not answer is so until it is forgotten. */

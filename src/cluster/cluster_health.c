@@ -35,16 +35,16 @@ static bool lacks_rights(const struct cluster *c, unsigned refused)
 /* The document lists more than we take, say, by the fault of one aggregated API: no reason to serve nothing. */
 static bool is_closed(const struct cluster *c)
 {
-    const struct refresh_view *is = refresh_look(local_discovery(c->local));
+    const struct refresh_view *is = refresh_look(c->local->server->discovery);
 
     return lacks_rights(c, is->refused) || is->odd;
 }
 
 bool cluster_local_synced(struct cluster *c, char *reason, size_t n)
 {
-    if (refresh_look(local_discovery(c->local))->disco != NULL || is_closed(c))
+    if (refresh_look(c->local->server->discovery)->disco != NULL || is_closed(c))
         return true;
-    return not_yet(reason, n, "local discovery not read yet", refresh_look(local_discovery(c->local))->failure);
+    return not_yet(reason, n, "local discovery not read yet", refresh_look(c->local->server->discovery)->failure);
 }
 
 bool cluster_leases_synced(struct cluster *c, char *reason, size_t n)
@@ -89,8 +89,8 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
     if (!cluster_leases_synced(c, reason, n))
         return false;
     /* A server that starts is read before it knows its CRDs, and so may be refused the list of them, too. */
-    if (!readiness_asked(local_readiness(c->local)) ||
-        (local_life(c->local) != LOCAL_THERE && !exclusions_synced(c->side->exclusions)))
+    if (!readiness_asked(c->local->readiness) ||
+        (c->local->life != LOCAL_THERE && !exclusions_synced(c->side->exclusions)))
         return not_yet(reason, n, "the local server is not ready, so custom resources are not known", NULL);
     p = awaited(c);
     if (p != NULL)
@@ -108,24 +108,24 @@ bool cluster_peers_synced(struct cluster *c, char *reason, size_t n)
  */
 static const char *local_trouble(struct cluster *c, const struct pulse_view *pulse)
 {
-    bool answers = pulse->state == PULSE_ANSWERS && readiness_age_ms(local_readiness(c->local)) >= 2 * PULSE_TIMEOUT_MS;
+    bool answers = pulse->state == PULSE_ANSWERS && readiness_age_ms(c->local->readiness) >= 2 * PULSE_TIMEOUT_MS;
 
     if (answers)
         return "the local kube-apiserver answers /version, but is not ready (its etcd?)";
-    if (readiness_state(local_readiness(c->local)) != READINESS_STARTING)
+    if (readiness_state(c->local->readiness) != READINESS_STARTING)
         return "the local kube-apiserver does not answer";
-    return readiness_served(local_readiness(c->local)) || readiness_etcd_fails(local_readiness(c->local))
+    return readiness_served(c->local->readiness) || readiness_etcd_fails(c->local->readiness)
                ? "the local kube-apiserver is not ready"
                : "the local kube-apiserver is starting";
 }
 
 void cluster_local_describe(struct cluster *c, char *text, size_t n)
 {
-    enum readiness_state s = readiness_state(local_readiness(c->local));
+    enum readiness_state s = readiness_state(c->local->readiness);
     char age[DURATION_BYTES];
     struct pulse_view pulse;
 
-    pulse_look(local_server(c->local)->pulse, &pulse);
+    pulse_look(c->local->server->pulse, &pulse);
     if (!cluster_fails_over(c))
         (void)snprintf(text, n, "off");
     else if (s == READINESS_READY && pulse.state == PULSE_UNREACHABLE)
@@ -136,16 +136,16 @@ void cluster_local_describe(struct cluster *c, char *text, size_t n)
     else if (s == READINESS_READY)
         (void)snprintf(text, n, "not needed: the local API server answers");
     else
-        (void)snprintf(text, n, "active for %s: %s%s", duration_text(readiness_away_ms(local_readiness(c->local)), age),
+        (void)snprintf(text, n, "active for %s: %s%s", duration_text(readiness_away_ms(c->local->readiness), age),
                        local_trouble(c, &pulse), cluster_peers_answer(c) ? "" : ", and no peer answers for it");
 }
 
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
 {
-    const struct refresh_view *is = refresh_look(local_discovery(c->local));
+    const struct refresh_view *is = refresh_look(c->local->server->discovery);
     struct pulse_view pulse;
 
-    pulse_look(local_server(c->local)->pulse, &pulse);
+    pulse_look(c->local->server->pulse, &pulse);
     if (origin_loops(c->e.o.local))
         return not_yet(reason, n, "requests to the API server come back", "an mvproxy answers at its address");
     /* Of a server that hangs discovery knows ten seconds later, and it may be long until that is read again. One late
@@ -153,8 +153,8 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n)
     if (pulse.state == PULSE_UNREACHABLE && pulse.age_ms >= PULSE_INTERVAL_MS + PULSE_TIMEOUT_MS)
         return not_yet(reason, n, "the local kube-apiserver does not answer", pulse.failure);
     /* Peers answer for it (local failover): it may answer /version as if all were well. */
-    if (readiness_state(local_readiness(c->local)) != READINESS_READY)
-        return not_yet(reason, n, local_trouble(c, &pulse), readiness_failure(local_readiness(c->local)));
+    if (readiness_state(c->local->readiness) != READINESS_READY)
+        return not_yet(reason, n, local_trouble(c, &pulse), readiness_failure(c->local->readiness));
     if ((is->failure == NULL && is->polls > 0) || is->refused != 0 || is->odd)
         return true;
     return not_yet(reason, n,

@@ -107,11 +107,11 @@ static void take_local(const struct cluster *c, struct cluster_server *s)
         .source = "configuration",
         .leased = local_lease_ms(c->local) != UINT64_MAX,
         .lease_ms = local_lease_ms(c->local),
-        .readiness = readiness_name(readiness_state(local_readiness(c->local))),
+        .readiness = readiness_name(readiness_state(c->local->readiness)),
     };
     take_origin(s, c->e.o.local);
-    take_pulse(s, local_server(c->local));
-    take_discovery(s, local_server(c->local));
+    take_pulse(s, c->local->server);
+    take_discovery(s, c->local->server);
     take_ejection(s, c->e.o.local);
 }
 

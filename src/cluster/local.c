@@ -9,23 +9,6 @@
 
 enum { PEERS_MS = 1000 };
 
-struct local {
-    const struct cluster_env *env;
-    const struct local_handler *handler;
-    void *arg;
-    struct server *server;
-    struct readiness *readiness;
-    enum local_life life;
-    uint64_t gone_ms;         /* since when it is not THERE */
-    struct loop_timer *peers; /* meanwhile: they are polled again */
-    bool read;                /* since it was last in trouble */
-    uint64_t trouble_ms;      /* when that was */
-    bool suspect;             /* the Leases' watch broke or works again: another process may answer */
-    uint64_t connection;      /* of its last good poll */
-    int64_t renew_us;         /* of its Lease, as it was seen last */
-    uint64_t renewed_ms;      /* when it was seen to change; 0: never */
-};
-
 static const char *const names[] = {[LOCAL_THERE] = "there", [LOCAL_GONE] = "gone", [LOCAL_ANOTHER] = "another"};
 static const uint32_t next[] = {
     [LOCAL_THERE] = STATE(LOCAL_GONE),
@@ -189,21 +172,6 @@ void local_free(struct local *l)
     mem_free(l);
 }
 
-struct server *local_server(const struct local *l)
-{
-    return l->server;
-}
-
-struct refresh *local_discovery(const struct local *l)
-{
-    return l->server->discovery;
-}
-
-struct readiness *local_readiness(const struct local *l)
-{
-    return l->readiness;
-}
-
 void local_watch_changed(struct local *l)
 {
     l->suspect = true;
@@ -239,16 +207,6 @@ bool local_peers_answer(const struct local *l)
             return true;
     }
     return false;
-}
-
-bool local_is_read(const struct local *l)
-{
-    return l->read;
-}
-
-enum local_life local_life(const struct local *l)
-{
-    return l->life;
 }
 
 uint64_t local_gone_ms(const struct local *l)

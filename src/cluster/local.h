@@ -4,7 +4,7 @@
  * Lease as it is seen, and how much of that is still true. There are three doubts:
  *
  * - Trouble: it ceased or began to be ready, or the Leases' watch through it broke or works again. What it serves is
- *   another process's, maybe, until a poll has succeeded that began later (local_is_read()).
+ *   another process's, maybe, until a poll has succeeded that began later (`read`).
  * - A restart: after the watch broke its discovery is answered over a newer connection than before.
  * - What CRDs and aggregated APIs there are: a server that is not ready may list none yet, and while it is away there
  *   may be others. Its peers are polled again and again meanwhile, since in their Leases nothing can be read.
@@ -18,8 +18,6 @@
 #include "cluster/cluster_env.h"
 #include "cluster/readiness.h"
 #include "cluster/server.h"
-
-struct local;
 
 enum local_life {
     LOCAL_THERE,   /* or not known to be otherwise */
@@ -36,12 +34,27 @@ struct local_handler {
     size_t (*servers)(void *arg);             /* server_handler.servers */
 };
 
+/* Read-only; server, its discovery and readiness may be used through their functions. */
+struct local {
+    const struct cluster_env *env;
+    const struct local_handler *handler;
+    void *arg;
+    struct server *server;
+    struct readiness *readiness;
+    enum local_life life;
+    uint64_t gone_ms;         /* since when it is not THERE */
+    struct loop_timer *peers; /* meanwhile: they are polled again */
+    bool read;                /* its discovery, since it was last in trouble */
+    uint64_t trouble_ms;      /* when that was */
+    bool suspect;             /* the Leases' watch broke or works again: another process may answer */
+    uint64_t connection;      /* of its last good poll */
+    int64_t renew_us;         /* of its Lease, as it was seen last */
+    uint64_t renewed_ms;      /* when it was seen to change; 0: never */
+};
+
 /* Ends the process when out of memory. Nothing is asked before server_set_origin() and readiness_set_origin(). */
 struct local *local_new(const struct cluster_env *env, const struct local_handler *h, void *arg);
 void local_free(struct local *l); /* NULL is fine */
-struct server *local_server(const struct local *l);
-struct refresh *local_discovery(const struct local *l); /* the server's */
-struct readiness *local_readiness(const struct local *l);
 
 /* The Leases' watch broke or works again: the first sign that the server goes, and that there is a new one, maybe of
  * another version. */
@@ -52,8 +65,6 @@ uint64_t local_lease_ms(const struct local *l); /* since it was seen to change; 
 
 /* cluster_peers_answer(). */
 bool local_peers_answer(const struct local *l);
-bool local_is_read(const struct local *l); /* its discovery was, since it was last in trouble */
-enum local_life local_life(const struct local *l);
 uint64_t local_gone_ms(const struct local *l); /* since it is not THERE */
 
 #endif

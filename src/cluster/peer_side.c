@@ -28,7 +28,7 @@ static void on_polled(void *arg, struct server *of, bool ok, bool is_other)
     struct peer_side *s = arg;
 
     (void)is_other;
-    if (local_life(s->local) != LOCAL_THERE) /* it may vouch now, with the same document */
+    if (s->local->life != LOCAL_THERE) /* it may vouch now, with the same document */
         publish_request(s->env->publish);
     if (!ok)
         return;
@@ -274,7 +274,7 @@ static void on_exclusions_event(void *arg)
     const struct peer *p;
     size_t i = 0;
 
-    refresh_trigger(local_discovery(s->local), REFRESH_EVENT);
+    refresh_trigger(s->local->server->discovery, REFRESH_EVENT);
     while ((p = peers_next(s->peers, &i)) != NULL)
         if (p->life == PEER_LIVE && p->server != NULL && refresh_look(p->server->discovery)->known &&
             !refresh_look(p->server->discovery)->mvproxy)

@@ -75,7 +75,7 @@ static bool is_pending(struct survey *s, const struct peer *p)
 /* Not if it is there, and only does not let us read it: others may. */
 static bool is_local_unreadable(const struct survey *s)
 {
-    const struct refresh_view *is = refresh_look(local_discovery(s->local));
+    const struct refresh_view *is = refresh_look(s->local->server->discovery);
 
     return is->failing && is->refused == 0 && !is->odd;
 }
@@ -109,7 +109,7 @@ static bool vouches(struct survey *s, const struct peer *p)
     const struct refresh *r;
     struct pulse_view v;
 
-    if (local_life(s->local) == LOCAL_THERE || p->life != PEER_LIVE || p->server == NULL)
+    if (s->local->life == LOCAL_THERE || p->life != PEER_LIVE || p->server == NULL)
         return false;
     r = p->server->discovery;
     is = refresh_look(r);
@@ -132,8 +132,8 @@ static bool is_doubtful(struct survey *s, const struct served_input *in)
     for (size_t i = 0; i < in->n_peers; i++)
         if (in->peers[i].vouches)
             return false;
-    return local_life(s->local) == LOCAL_ANOTHER ||
-           (local_life(s->local) == LOCAL_GONE && !in_time(s, local_gone_ms(s->local), FRESH_MS));
+    return s->local->life == LOCAL_ANOTHER ||
+           (s->local->life == LOCAL_GONE && !in_time(s, local_gone_ms(s->local), FRESH_MS));
 }
 
 static bool is_silent(const struct server *s)
@@ -216,7 +216,7 @@ static bool collect_peers(struct survey *s, struct served_input *in)
  * on, and says nothing. */
 static bool can_follow(const struct survey *s)
 {
-    return leases_failure(s->side->leases) == NULL && readiness_state(local_readiness(s->local)) == READINESS_READY;
+    return leases_failure(s->side->leases) == NULL && readiness_state(s->local->readiness) == READINESS_READY;
 }
 
 /*
@@ -298,7 +298,7 @@ static bool leases_known(const struct survey *s)
 bool survey_take(struct survey *s, struct served_input *in)
 {
     const struct cluster_env *e = s->env;
-    const struct server *local = local_server(s->local);
+    const struct server *local = s->local->server;
     const struct refresh_view *is = refresh_look(local->discovery);
     struct exclusions *exclusions = s->side->exclusions;
 
@@ -318,7 +318,7 @@ bool survey_take(struct survey *s, struct served_input *in)
         return false;
     in->peers_read = !s->unknown;
     in->behind = is_behind(s);
-    in->local_read = local_is_read(s->local);
+    in->local_read = s->local->read;
     in->doubtful = s->doubtful = is_doubtful(s, in);
     if (s->again_ms > 0)
         loop_timer_set(s->patience, s->again_ms);
