@@ -54,6 +54,18 @@ bool slice_has_suffix(struct slice s, struct slice suffix)
     return suffix.n == 0 || (s.n >= suffix.n && slice_eq(slice_of(s.p + s.n - suffix.n, suffix.n), suffix));
 }
 
+bool slice_is_of(struct slice s, const char *others)
+{
+    for (size_t i = 0; i < s.n; i++) {
+        char c = s.p[i];
+        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+
+        if (!alnum && (c == '\0' || strchr(others, c) == NULL))
+            return false;
+    }
+    return s.n > 0;
+}
+
 int slice_cmp(struct slice a, struct slice b)
 {
     size_t n = a.n < b.n ? a.n : b.n;

@@ -50,6 +50,8 @@ bool slice_ieq(struct slice a, struct slice b);
 bool slice_has_prefix(struct slice s, struct slice prefix);
 bool slice_has_iprefix(struct slice s, struct slice prefix);
 bool slice_has_suffix(struct slice s, struct slice suffix);
+/* Not empty, and all of it are letters and digits (ASCII) and bytes of `others`. */
+bool slice_is_of(struct slice s, const char *others);
 
 /* Bytewise order, shorter first on a common prefix: <0, 0, >0 as memcmp. */
 int slice_cmp(struct slice a, struct slice b);

@@ -215,14 +215,7 @@ static bool print_target(const struct informer *i, struct buf *b)
 /* A continue token is base64url without need for escapes; anything else is not sent. */
 static bool token_is_plain(struct slice t)
 {
-    for (size_t k = 0; k < t.n; k++) {
-        char c = t.p[k];
-
-        if (!((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' || c == '_' ||
-              c == '.' || c == '='))
-            return false;
-    }
-    return true;
+    return slice_is_of(t, "-_.=");
 }
 
 static uintptr_t seen_epoch(void *value)
@@ -331,7 +324,7 @@ static void taken(void *arg, bool done)
 
 static bool keep_version(struct informer *i, struct slice version)
 {
-    if (version.n == 0 || version.n >= sizeof(i->version) || !token_is_plain(version))
+    if (version.n >= sizeof(i->version) || !token_is_plain(version))
         return false;
     memcpy(i->version, version.p, version.n);
     i->version[version.n] = '\0';

@@ -6,9 +6,10 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/random.h"
+#include "kube/selector.h"
 #include "kube/server_id.h"
 
-enum { HOLDER_BYTES = SERVER_ID_BYTES + 37, LABEL_MAX = 63 };
+enum { HOLDER_BYTES = SERVER_ID_BYTES + 37 };
 
 struct own_lease {
     char *id, *hostname, *uid, *version;
@@ -74,21 +75,6 @@ bool own_lease_take_holder(struct own_lease *o)
     return true;
 }
 
-/* kube-apiserver would never get its Lease created with such a host name; the label is for people only. */
-static bool fits_label(struct slice s)
-{
-    if (s.n == 0 || s.n > LABEL_MAX)
-        return false;
-    for (size_t k = 0; k < s.n; k++) {
-        char c = s.p[k];
-        bool alnum = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-
-        if (!alnum && (k == 0 || k == s.n - 1 || (c != '-' && c != '.' && c != '_')))
-            return false;
-    }
-    return true;
-}
-
 static struct lease wanted(struct own_lease *o)
 {
     struct slice hostname = slice_str(o->hostname);
@@ -100,7 +86,8 @@ static struct lease wanted(struct own_lease *o)
         .uid = SLICE_LIT(""),
         .resource_version = SLICE_LIT(""),
         .identity_label = SLICE_LIT(LEASE_IDENTITY_VALUE),
-        .hostname_label = fits_label(hostname) ? hostname : SLICE_LIT(""),
+        /* With another one the Lease would never be created; it is for people only. */
+        .hostname_label = selector_is_label(hostname) ? hostname : SLICE_LIT(""),
         .advertise = slice_str(o->advertise),
         .holder = slice_str(o->holder),
         .has_duration = true,

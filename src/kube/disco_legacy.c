@@ -164,14 +164,7 @@ static void open_array(struct jscan *s, const struct jscan_value *v, bool *first
 /* May stand in a path as it is, and is what Kubernetes allows in names of groups and versions. */
 static bool is_segment(struct slice s)
 {
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-
-        if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') && c != '-' && c != '.' &&
-            c != '_')
-            return false;
-    }
-    return s.n > 0 && s.n <= GVR_NAME_BYTES && s.p[0] != '.';
+    return slice_is_of(s, "-._") && s.n <= GVR_NAME_BYTES && s.p[0] != '.';
 }
 
 static bool add_leaf(struct disco_walk *w, struct slice group, const struct jscan_value *version, struct err *err)

@@ -4,20 +4,6 @@
 #include "base/limits.h"
 #include "kube/query.h"
 
-static bool is_token(struct slice s)
-{
-    static const char others[] = "!#$%&'*+-.^_`|~";
-
-    for (size_t i = 0; i < s.n; i++) {
-        char c = s.p[i];
-        bool alnum = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-
-        if (!alnum && (c == '\0' || strchr(others, c) == NULL))
-            return false;
-    }
-    return s.n > 0;
-}
-
 static bool target_is_plain(struct slice target)
 {
     if (target.n == 0 || target.n > LIMIT_TARGET_BYTES)
@@ -223,7 +209,7 @@ enum reqinfo_result reqinfo_parse(struct arena *a, struct slice method, struct s
         .raw_path = none,
         .raw_query = none,
     };
-    if (!is_token(method) || (!asterisk && !target_is_plain(target)))
+    if (!slice_is_of(method, "!#$%&'*+-.^_`|~") || (!asterisk && !target_is_plain(target)))
         return REQINFO_BAD_TARGET;
     query = slice_index(target, '?');
     out->raw_path = slice_of(target.p, query);

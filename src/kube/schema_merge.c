@@ -8,14 +8,7 @@ enum { ENTRY_COST = 128 /* what it takes to look at an entry, in bytes that are 
 /* RFC 3986, 2.3: means the same wherever it stands in a URL. */
 static bool is_plain(struct slice text)
 {
-    for (size_t i = 0; i < text.n; i++) {
-        char c = text.p[i];
-
-        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
-              c == '_' || c == '~'))
-            return false;
-    }
-    return text.n > 0;
+    return slice_is_of(text, "-._~");
 }
 
 static bool is_plain_path(struct slice path)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/selector.h"
 
+#include "kube/gvr.h"
+
 bool selector_path_segment(struct slice name)
 {
     return !slice_eq(name, SLICE_LIT(".")) && !slice_eq(name, SLICE_LIT("..")) && slice_index(name, '/') == name.n &&
@@ -173,42 +175,15 @@ static void lex(struct lexer *l)
     l->word = slice_of(l->text.p + start, l->pos - start);
 }
 
-static bool is_alnum(char c)
+bool selector_is_label(struct slice s)
 {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-/* At most 63 of letters, digits, '-', '_', '.', with a letter or digit at both ends. */
-static bool is_label_name(struct slice s)
-{
-    if (s.n == 0 || s.n > 63 || !is_alnum(s.p[0]) || !is_alnum(s.p[s.n - 1]))
-        return false;
-    for (size_t i = 0; i < s.n; i++)
-        if (!is_alnum(s.p[i]) && s.p[i] != '-' && s.p[i] != '_' && s.p[i] != '.')
-            return false;
-    return true;
+    return slice_is_of(s, "-_.") && s.n <= 63 && slice_is_of(slice_of(s.p, 1), "") &&
+           slice_is_of(slice_from(s, s.n - 1), "");
 }
 
 static bool is_label_value(struct slice s)
 {
-    return s.n == 0 || is_label_name(s);
-}
-
-/* DNS-1123 subdomain: lower-case labels joined by dots, at most 253. */
-static bool is_subdomain(struct slice s)
-{
-    struct slice label;
-
-    if (s.n == 0 || s.n > 253 || s.p[s.n - 1] == '.')
-        return false;
-    while (slice_split(&s, '.', &label)) {
-        if (label.n == 0 || label.p[0] == '-' || label.p[label.n - 1] == '-')
-            return false;
-        for (size_t i = 0; i < label.n; i++)
-            if (label.p[i] != '-' && (!is_alnum(label.p[i]) || (label.p[i] >= 'A' && label.p[i] <= 'Z')))
-                return false;
-    }
-    return true;
+    return s.n == 0 || selector_is_label(s);
 }
 
 static bool is_label_key(struct slice s)
@@ -216,8 +191,8 @@ static bool is_label_key(struct slice s)
     size_t slash = slice_index(s, '/');
 
     if (slash == s.n)
-        return is_label_name(s);
-    return is_subdomain(slice_of(s.p, slash)) && is_label_name(slice_from(s, slash + 1));
+        return selector_is_label(s);
+    return gvr_is_group(slice_of(s.p, slash)) && selector_is_label(slice_from(s, slash + 1));
 }
 
 /* "(a,b,,c)", also "()" and "(,)". */

@@ -20,6 +20,9 @@ bool selector_fields_name(struct arena *a, struct slice selector, struct selecto
 /* Whether a label selector parses: requirements of the forms k, !k, k=v, k==v, k!=v, k>n, k<n, k in (a,b), k notin
  * (a,b). */
 bool selector_labels_valid(struct slice selector);
+/* Whether it may be a label's value or, without a prefix, its key: 1 to 63 letters, digits, '-', '_', '.', with a
+ * letter or digit at both ends. */
+bool selector_is_label(struct slice s);
 /* Whether it is valid as one segment of a path: not "." or "..", no '/' and no '%'. */
 bool selector_path_segment(struct slice name);
 

@@ -26,18 +26,9 @@ static bool take_pair(struct json_object *root, const char *major_key, const cha
     return take_number(&major, &pair[0]) && take_number(&minor, &pair[1]);
 }
 
-static bool is_version_char(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '-' ||
-           c == '+' || c == '_';
-}
-
 bool version_text_valid(struct slice text)
 {
-    for (size_t i = 0; i < text.n; i++)
-        if (!is_version_char(text.p[i]))
-            return false;
-    return text.n > 0;
+    return slice_is_of(text, ".-+_");
 }
 
 static uint64_t release_number(uint64_t major, uint64_t minor, uint64_t patch)

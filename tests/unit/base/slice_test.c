@@ -18,6 +18,9 @@ static void equality(void)
     ok(!slice_has_iprefix(SLICE_LIT("X-Re"), SLICE_LIT("x-remote-")), "prefix longer than text, case folded");
     ok(slice_has_suffix(SLICE_LIT("a.json"), SLICE_LIT(".json")), "suffix");
     ok(!slice_has_suffix(SLICE_LIT("json"), SLICE_LIT(".json")), "suffix longer than text");
+    ok(slice_is_of(SLICE_LIT("aZ09"), "") && slice_is_of(SLICE_LIT("-a_"), "_-"), "letters, digits and others");
+    ok(!slice_is_of(SLICE_LIT("a.b"), "-") && !slice_is_of(SLICE_LIT("a\0b"), "-") && !slice_is_of(SLICE_NONE, "-"),
+       "nothing else, nor NUL, nor nothing at all");
 }
 
 static char folded(char c)
