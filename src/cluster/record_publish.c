@@ -229,10 +229,9 @@ static void judge(struct record_publish *p, const struct etcd_kv *kv)
 static void on_written(void *arg, const struct etcd_answer *a)
 {
     struct record_publish *p = arg;
-    struct etcd_kvs kvs;
+    struct etcd_kv_text text;
     struct etcd_kv kv;
     struct err err = {.text = ""};
-    bool put;
 
     p->call = NULL;
     if (a->result == ETCD_NO_LEASE) { /* it has expired meanwhile */
@@ -248,19 +247,25 @@ static void on_written(void *arg, const struct etcd_answer *a)
         failing(p);
         return;
     }
-    if (!etcd_read_put(a->body, &put, &kvs, &err)) {
-        log_v(2, "Could not read etcd's answer", LT("err", err.text));
-        failing(p);
-    } else if (put) {
+    etcd_kv_text_init(&text);
+    switch (etcd_read_put(a->body, &text, &kv, &err)) {
+    case ETCD_PUT_DONE:
         published(p);
-    } else if (etcd_kvs_next(&kvs, &kv)) {
-        judge(p, &kv);
-    } else { /* removed by somebody */
+        break;
+    case ETCD_PUT_NO_KEY: /* removed by somebody */
         p->mine = false;
         p->take_over = 0;
         write_again(p);
+        break;
+    case ETCD_PUT_OTHER:
+        judge(p, &kv);
+        break;
+    case ETCD_PUT_MALFORMED:
+        log_v(2, "Could not read etcd's answer", LT("err", err.text));
+        failing(p);
+        break;
     }
-    etcd_kvs_free(&kvs);
+    etcd_kv_text_free(&text);
 }
 
 static void write_record(struct record_publish *p)

@@ -283,66 +283,47 @@ const char *etcd_read_kv_begun(struct slice beginning, bool event, struct etcd_k
     return found ? NULL : "a key is missing";
 }
 
-/* `list` is an array's text, or empty for none. */
-static bool kvs_init(struct etcd_kvs *i, struct slice list)
+/* The first element of an array, which is an object; *any: there is one. */
+static bool first_of(struct slice array, bool *any, struct jscan_value *out)
 {
-    *i = (struct etcd_kvs){.none = list.n == 0};
-    etcd_kv_text_init(&i->text);
-    if (i->none)
-        return true;
-    jscan_init(&i->scan, list, DEPTH);
-    return jscan_enter_array(&i->scan, &i->first);
-}
-
-static bool bad(struct etcd_kvs *i, const char *why)
-{
-    i->error = why;
-    return why == NULL;
-}
-
-bool etcd_kvs_next(struct etcd_kvs *i, struct etcd_kv *out)
-{
-    struct jscan_value element;
-
-    *out = (struct etcd_kv){.key = SLICE_LIT(""), .value = SLICE_LIT("")};
-    if (i->none || i->error != NULL)
-        return false;
-    if (!jscan_element(&i->scan, &i->first)) {
-        i->error = i->scan.error;
-        return false;
-    }
-    if (!jscan_value(&i->scan, &element) || element.type != JSCAN_OBJECT)
-        return bad(i, "an element is no object");
-    return bad(i, etcd_read_kv(element.raw, false, &i->text, out));
-}
-
-void etcd_kvs_free(struct etcd_kvs *i)
-{
-    etcd_kv_text_free(&i->text);
-}
-
-bool etcd_read_put(struct slice json, bool *put, struct etcd_kvs *i, struct err *err)
-{
-    struct slice responses, range;
-    struct jscan_value first_response, kvs;
     struct jscan s;
     bool first;
 
-    *put = false;
-    (void)kvs_init(i, SLICE_NONE);
-    if (!whole_object(json, err))
+    jscan_init(&s, array, DEPTH);
+    if (!jscan_enter_array(&s, &first))
         return false;
-    *put = flag(json, "succeeded");
-    if (*put)
-        return true;
-    if (!member(json, "responses", JSCAN_ARRAY, &responses))
-        return err_set(err, "not an answer of etcd: no responses");
-    jscan_init(&s, responses, DEPTH);
-    if (jscan_enter_array(&s, &first) && jscan_element(&s, &first) && jscan_value(&s, &first_response) &&
-        first_response.type == JSCAN_OBJECT && member(first_response.raw, "response_range", JSCAN_OBJECT, &range) &&
-        kvs_init(i, jscan_get(range, SLICE_LIT("kvs"), &kvs) ? kvs.raw : SLICE_NONE))
-        return true;
-    return err_set(err, "not an answer of etcd: no range in the responses");
+    *any = jscan_element(&s, &first);
+    return !*any || (jscan_value(&s, out) && out->type == JSCAN_OBJECT);
+}
+
+static enum etcd_put_result malformed(struct err *err, const char *why)
+{
+    (void)err_set(err, "not an answer of etcd: %s", why);
+    return ETCD_PUT_MALFORMED;
+}
+
+enum etcd_put_result etcd_read_put(struct slice json, struct etcd_kv_text *t, struct etcd_kv *out, struct err *err)
+{
+    struct jscan_value response, kvs, kv;
+    struct slice responses, range;
+    const char *why;
+    bool any;
+
+    if (!whole_object(json, err))
+        return ETCD_PUT_MALFORMED;
+    if (flag(json, "succeeded"))
+        return ETCD_PUT_DONE;
+    if (!member(json, "responses", JSCAN_ARRAY, &responses) || !first_of(responses, &any, &response) || !any ||
+        !member(response.raw, "response_range", JSCAN_OBJECT, &range))
+        return malformed(err, "no range in the responses");
+    if (!jscan_get(range, SLICE_LIT("kvs"), &kvs))
+        return ETCD_PUT_NO_KEY;
+    if (!first_of(kvs.raw, &any, &kv))
+        return malformed(err, "the keys are no list of objects");
+    why = any ? etcd_read_kv(kv.raw, false, t, out) : NULL;
+    if (why != NULL)
+        return malformed(err, why);
+    return any ? ETCD_PUT_OTHER : ETCD_PUT_NO_KEY;
 }
 
 /* The keys have been taken away. */

@@ -62,19 +62,10 @@ const char *etcd_read_kv(struct slice json, bool event, struct etcd_kv_text *t, 
  */
 const char *etcd_read_kv_begun(struct slice beginning, bool event, struct etcd_kv_text *t, struct etcd_kv *out);
 
-/* Iterates over keys with their values: init, then next until false. */
-struct etcd_kvs {
-    struct jscan scan;
-    bool first, none;
-    struct etcd_kv_text text;
-    const char *error; /* why the last next returned false; NULL: at the end */
-};
-bool etcd_kvs_next(struct etcd_kvs *i, struct etcd_kv *out);
-void etcd_kvs_free(struct etcd_kvs *i);
-
-/* The answer to etcd_print_put(): *put if the value was put; else `i` gives the key as it is (nothing if it does not
- * exist); the text must outlive it. False, with *err set: not of the right form. `i` is to be freed in any case. */
-bool etcd_read_put(struct slice json, bool *put, struct etcd_kvs *i, struct err *err);
+enum etcd_put_result { ETCD_PUT_DONE, ETCD_PUT_NO_KEY, ETCD_PUT_OTHER, ETCD_PUT_MALFORMED };
+/* The answer to etcd_print_put(): the value was put; or there is no such key; or it is as *out says, valid until `t` is
+ * used again; or, with *err set, the answer is not of the right form. */
+enum etcd_put_result etcd_read_put(struct slice json, struct etcd_kv_text *t, struct etcd_kv *out, struct err *err);
 
 /* What stands around the keys in the answer to a range, or around the events in a line of a watch. */
 struct etcd_head {

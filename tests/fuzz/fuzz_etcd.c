@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers of etcd's JSON gateway: whole ones, and such as are cut into keys while they arrive. */
-#include "base/base64.h"
 #include "fuzz/fuzz.h"
 #include "kube/etcd_cut.h"
 
-/* Every pair is bounded, comes in turn, and an error is the end. */
-static void walk(struct etcd_kvs *i, size_t size)
+/* A key that is there is bounded. */
+static void put(struct slice in)
 {
+    struct etcd_kv_text text;
     struct etcd_kv kv;
-    struct buf text;
-    size_t n = 0;
+    struct err err;
+    enum etcd_put_result r;
 
-    while (etcd_kvs_next(i, &kv)) {
-        must_hold(n++ < size);
-        must_hold(kv.key.n + kv.value.n < size);
-        buf_init(&text, 2 * size + 8);
-        must_hold(base64_append(&text, kv.value));
-        buf_free(&text);
-    }
-    must_hold(!etcd_kvs_next(i, &kv));
+    err_clear(&err);
+    etcd_kv_text_init(&text);
+    r = etcd_read_put(in, &text, &kv, &err);
+    must_hold(err_is_set(&err) == (r == ETCD_PUT_MALFORMED));
+    must_hold(r != ETCD_PUT_OTHER || kv.key.n + kv.value.n < in.n);
+    etcd_kv_text_free(&text);
 }
 
 struct told {
@@ -70,19 +68,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct slice in = slice_of((const char *)data, size), said;
     struct etcd_header header;
-    struct etcd_kvs i;
     struct err err;
     uint64_t lease, ttl;
-    bool put;
 
     err_clear(&err);
     must_hold(etcd_read_header(in, &header, &err) ? header.cluster != 0 : err_is_set(&err));
     said = etcd_read_error(in, &lease);
     must_hold(said.n <= in.n);
     must_hold(!etcd_read_lease(in, &lease, &ttl) || lease != 0);
-    if (etcd_read_put(in, &put, &i, NULL))
-        walk(&i, size);
-    etcd_kvs_free(&i);
+    put(in);
     for (int watch = 0; watch <= 1; watch++) {
         struct told whole, pieces;
 

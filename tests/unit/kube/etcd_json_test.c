@@ -2,6 +2,8 @@
 /* Answers are those of etcd 3.4.23, as they came over its gateway. */
 #include "kube/etcd_json.h"
 
+#include <stdio.h>
+
 #include "lib/tap.h"
 
 #define HEADER                                                                                                         \
@@ -130,35 +132,39 @@ static void test_leases(void)
 
 static void test_puts(void)
 {
-    struct etcd_kvs i;
-    struct etcd_kv kv;
-    struct err err = {""};
-    bool put;
+    static const struct {
+        const char *name, *more; /* behind the header */
+        enum etcd_put_result want;
+    } rows[] = {
+        {"it put", ",\"succeeded\":true,\"responses\":[{\"response_put\":{\"header\":{\"revision\":\"298\"}}}]",
+         ETCD_PUT_DONE},
+        {"nothing is there", ",\"responses\":[{\"response_range\":{\"header\":{}}}]", ETCD_PUT_NO_KEY},
+        {"nor in the list", ",\"responses\":[{\"response_range\":{\"kvs\":[]}}]", ETCD_PUT_NO_KEY},
+        {"it did not, and says what is there",
+         ",\"responses\":[{\"response_range\":{\"header\":{\"revision\":\"299\"},\"kvs\":[" KV "],\"count\":\"1\"}}]",
+         ETCD_PUT_OTHER},
+        {"no responses", "", ETCD_PUT_MALFORMED},
+        {"an empty list of them", ",\"responses\":[]", ETCD_PUT_MALFORMED},
+        {"the wrong one", ",\"responses\":[{\"response_put\":{}}]", ETCD_PUT_MALFORMED},
+        {"keys that are no list", ",\"responses\":[{\"response_range\":{\"kvs\":{}}}]", ETCD_PUT_MALFORMED},
+        {"a number among them", ",\"responses\":[{\"response_range\":{\"kvs\":[7]}}]", ETCD_PUT_MALFORMED},
+        {"a key that is none", ",\"responses\":[{\"response_range\":{\"kvs\":[{\"key\":7}]}}]", ETCD_PUT_MALFORMED},
+    };
+    struct etcd_kv_text text;
+    struct etcd_kv kv = {.lease = 0};
+    char json[512];
+    struct err err;
 
-    ok(etcd_read_put(SLICE_LIT("{" HEADER
-                               ",\"succeeded\":true,\"responses\":[{\"response_put\":{\"header\":{\"revision\":"
-                               "\"298\"}}}]}"),
-                     &put, &i, &err) &&
-           put,
-       "it put");
-    etcd_kvs_free(&i);
-    ok(etcd_read_put(SLICE_LIT("{" HEADER
-                               ",\"responses\":[{\"response_range\":{\"header\":{\"revision\":\"299\"},\"kvs\":[" KV
-                               "],\"count\":\"1\"}}]}"),
-                     &put, &i, &err) &&
-           !put,
-       "it did not: %s", err.text);
-    ok(etcd_kvs_next(&i, &kv) && kv.lease == 77, "and says what is there");
-    etcd_kvs_free(&i);
-    ok(etcd_read_put(SLICE_LIT("{" HEADER ",\"responses\":[{\"response_range\":{\"header\":{}}}]}"), &put, &i, &err) &&
-           !put && !etcd_kvs_next(&i, &kv),
-       "nothing is there");
-    etcd_kvs_free(&i);
-    ok(!etcd_read_put(SLICE_LIT("{" HEADER "}"), &put, &i, &err), "no responses");
-    etcd_kvs_free(&i);
-    ok(!etcd_read_put(SLICE_LIT("{" HEADER ",\"responses\":[{\"response_put\":{}}]}"), &put, &i, &err),
-       "the wrong one");
-    etcd_kvs_free(&i);
+    etcd_kv_text_init(&text);
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        err_clear(&err);
+        (void)snprintf(json, sizeof(json), "{" HEADER "%s}", rows[i].more);
+        ok(etcd_read_put(slice_str(json), &text, &kv, &err) == rows[i].want &&
+               err_is_set(&err) == (rows[i].want == ETCD_PUT_MALFORMED) &&
+               (rows[i].want != ETCD_PUT_OTHER || kv.lease == 77),
+           "%s: %s", rows[i].name, err.text);
+    }
+    etcd_kv_text_free(&text);
 }
 
 /* What stands around keys and events, which etcd_cut takes away. */
