@@ -236,9 +236,7 @@ static void answer(struct control_client *cl, struct slice line)
         buf_append_str(&text, SUCCESS);
         buf_append(&text, buf_slice(&result));
     } else {
-        buf_append_str(&text, "{\"v\":1,\"ok\":false,\"error\":\"");
-        buf_append_json(&text, slice_str(err.text));
-        buf_append_char(&text, '"');
+        buf_append_quoted(&text, "{\"v\":1,\"ok\":false,\"error\":", slice_str(err.text));
     }
     if (cl->job == NULL)
         buf_append_str(&text, "}\n");

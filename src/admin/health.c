@@ -205,9 +205,7 @@ static void warn_unmatched(struct asked *asked, struct buf *out)
         if (least == asked->n)
             break;
         asked->used[least] = true;
-        buf_printf(out, "%s\"", separator);
-        buf_append_json(out, asked->excluded[least]);
-        buf_append_char(out, '"');
+        buf_append_quoted(out, separator, asked->excluded[least]);
         separator = ", ";
     }
     if (separator[0] == ',')

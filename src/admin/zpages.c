@@ -143,13 +143,6 @@ static void put_json(struct buf *out, enum zpage_form form, struct buf *json)
     buf_free(json);
 }
 
-static void put_string(struct buf *out, const char *s)
-{
-    buf_append_char(out, '"');
-    buf_append_json(out, slice_str(s));
-    buf_append_char(out, '"');
-}
-
 static void statusz_json(struct buf *out, const struct statusz *s)
 {
     struct tm tm;
@@ -160,12 +153,12 @@ static void statusz_json(struct buf *out, const struct statusz *s)
     strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
     buf_printf(out, ",\"startTime\":\"%s\",\"uptimeSeconds\":%llu,\"binaryVersion\":", text,
                (unsigned long long)(s->uptime_ms / 1000));
-    put_string(out, s->version);
+    buf_append_quoted(out, "", slice_str(s->version));
     buf_append_str(out, ",\"paths\":[");
     for (size_t i = 0; s->paths[i] != NULL; i++) {
         if (i > 0)
             buf_append_char(out, ',');
-        put_string(out, s->paths[i]);
+        buf_append_quoted(out, "", slice_str(s->paths[i]));
     }
     buf_append_char(out, ']');
     if (s->facts.n > 0) {
@@ -226,11 +219,8 @@ void flagz_add(struct flagz *f, const char *name, const char *value)
         buf_printf(f->out, "%s=%s\n", name, value);
         return;
     }
-    if (f->any)
-        buf_append_char(&f->json, ',');
-    put_string(&f->json, name);
-    buf_append_char(&f->json, ':');
-    put_string(&f->json, value);
+    buf_append_quoted(&f->json, f->any ? "," : "", slice_str(name));
+    buf_append_quoted(&f->json, ":", slice_str(value));
     f->any = true;
 }
 

@@ -245,6 +245,14 @@ bool buf_append_json(struct buf *b, struct slice s)
     return !b->failed;
 }
 
+bool buf_append_quoted(struct buf *b, const char *before, struct slice s)
+{
+    buf_append_str(b, before);
+    buf_append_char(b, '"');
+    buf_append_json(b, s);
+    return buf_append_char(b, '"');
+}
+
 bool buf_append_printable(struct buf *b, struct slice s)
 {
     while (s.n > 0) {

@@ -62,6 +62,8 @@ void buf_consume(struct buf *b, size_t n);
 bool buf_append_long(struct buf *b, struct slice s, struct fiber *f, size_t bytes_per_unit);
 /* Appends s as the inside of a JSON string (quotes not added); invalid UTF-8 becomes U+FFFD. */
 bool buf_append_json(struct buf *b, struct slice s);
+/* The text `before` as it is, and s as a JSON string with its quotes. */
+bool buf_append_quoted(struct buf *b, const char *before, struct slice s);
 /* Appends s for a terminal, in one line: see utf8_make_printable(). */
 bool buf_append_printable(struct buf *b, struct slice s);
 

@@ -30,9 +30,7 @@ void json_close(struct json_write *w)
 void json_slice(struct json_write *w, const char *name, struct slice value)
 {
     json_raw(w, name);
-    buf_append_char(w->out, '"');
-    buf_append_json(w->out, value);
-    buf_append_char(w->out, '"');
+    buf_append_quoted(w->out, "", value);
 }
 
 void json_text(struct json_write *w, const char *name, const char *value)

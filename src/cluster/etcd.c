@@ -528,14 +528,9 @@ uint64_t etcd_worked_ms(const struct etcd *e)
 void etcd_describe(const struct etcd *e, struct buf *out)
 {
     buf_printf(out, "\"working\":%s,\"endpoints\":[", etcd_works(e) ? "true" : "false");
-    for (size_t i = 0; i < e->n; i++) {
-        buf_append_str(out, i == 0 ? "\"" : ",\"");
-        buf_append_json(out, slice_str(origin_address(e->servers[i])));
-        buf_append_char(out, '"');
-    }
-    buf_append_str(out, "],\"endpoint\":\"");
-    buf_append_json(out, e->n == 0 ? SLICE_NONE : slice_str(origin_address(e->servers[e->current])));
-    buf_append_str(out, "\",\"failure\":\"");
-    buf_append_json(out, etcd_works(e) ? SLICE_NONE : slice_str(e->failure.text));
-    buf_append_char(out, '"');
+    for (size_t i = 0; i < e->n; i++)
+        buf_append_quoted(out, i == 0 ? "" : ",", slice_str(origin_address(e->servers[i])));
+    buf_append_quoted(out,
+                      "],\"endpoint\":", e->n == 0 ? SLICE_NONE : slice_str(origin_address(e->servers[e->current])));
+    buf_append_quoted(out, ",\"failure\":", etcd_works(e) ? SLICE_NONE : slice_str(e->failure.text));
 }

@@ -538,9 +538,7 @@ void exclusions_describe(const struct exclusions *x, struct buf *out)
     informer_describe(x->services.informer, out);
     buf_append_str(out, "],\"groupVersions\":[");
     while (exclusions_next(x, &cursor, &gv, &aggregated)) {
-        buf_append_str(out, first ? "\"" : ",\"");
-        buf_append_json(out, gv);
-        buf_append_char(out, '"');
+        buf_append_quoted(out, first ? "" : ",", gv);
         first = false;
     }
     buf_append_str(out, "]}");

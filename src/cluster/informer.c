@@ -691,9 +691,9 @@ void informer_describe(const struct informer *i, struct buf *out)
     buf_printf(out, "{\"collection\":\"%s\",\"state\":\"%s\",\"synced\":%s,\"objects\":%zu,\"lists\":%llu,", i->o.name,
                state_names[i->state], i->synced ? "true" : "false", strmap_count(i->keys),
                (unsigned long long)i->lists);
-    buf_printf(out, "\"events\":%llu,\"badLines\":%llu,\"tooLarge\":%llu,\"resourceVersion\":\"%s\",\"failure\":\"",
+    buf_printf(out, "\"events\":%llu,\"badLines\":%llu,\"tooLarge\":%llu,\"resourceVersion\":\"%s\"",
                (unsigned long long)i->events, (unsigned long long)i->bad_lines, (unsigned long long)i->too_large,
                i->version);
-    buf_append_json(out, slice_str(i->failure.text));
-    buf_append_str(out, "\"}");
+    buf_append_quoted(out, ",\"failure\":", slice_str(i->failure.text));
+    buf_append_char(out, '}');
 }

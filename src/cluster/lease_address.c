@@ -96,15 +96,12 @@ static void write_address(struct lease_address *a, const struct lease *l)
 
     a->renew_us = l->renew_us;
     buf_init(&body, BODY_BYTES);
-    buf_append_str(&body, "{\"metadata\":{\"annotations\":{\"" LEASE_ADVERTISE_ANNOTATION "\":\"");
-    buf_append_json(&body, slice_str(a->advertise));
-    buf_append_str(&body, "\",\"" LEASE_WRITTEN_ANNOTATION "\":\"");
-    buf_append_json(&body, slice_str(a->advertise));
-    buf_append_str(&body, "\"},\"uid\":\"");
-    buf_append_json(&body, l->uid);
-    buf_append_str(&body, "\",\"resourceVersion\":\"");
-    buf_append_json(&body, l->resource_version);
-    if (buf_append_str(&body, "\"}}\n"))
+    buf_append_quoted(&body,
+                      "{\"metadata\":{\"annotations\":{\"" LEASE_ADVERTISE_ANNOTATION "\":", slice_str(a->advertise));
+    buf_append_quoted(&body, ",\"" LEASE_WRITTEN_ANNOTATION "\":", slice_str(a->advertise));
+    buf_append_quoted(&body, "},\"uid\":", l->uid);
+    buf_append_quoted(&body, ",\"resourceVersion\":", l->resource_version);
+    if (buf_append_str(&body, "}}\n"))
         (void)send(a, SLICE_LIT("PATCH"), buf_slice(&body), on_written);
     buf_free(&body);
 }

@@ -19,16 +19,14 @@ static int by_name(const void *a, const void *b)
 
 static void print_version(struct buf *b, struct slice version)
 {
-    buf_append_str(b, "{\"version\":\"");
-    buf_append_json(b, version);
-    buf_append_str(b, "\",\"freshness\":\"Stale\"}");
+    buf_append_quoted(b, "{\"version\":", version);
+    buf_append_str(b, ",\"freshness\":\"Stale\"}");
 }
 
 static void print_group(struct buf *b, struct slice group)
 {
-    buf_append_str(b, "{\"metadata\":{\"name\":\"");
-    buf_append_json(b, group);
-    buf_append_str(b, "\"},\"versions\":[");
+    buf_append_quoted(b, "{\"metadata\":{\"name\":", group);
+    buf_append_str(b, "},\"versions\":[");
 }
 
 static void print(struct buf *b, const struct served_gv *gvs, size_t n)

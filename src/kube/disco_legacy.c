@@ -420,14 +420,6 @@ static bool adopt(struct conversion *c)
     return true;
 }
 
-static void put_text(struct buf *out, const char *key, struct slice text)
-{
-    buf_append_str(out, key);
-    buf_append_char(out, '"');
-    buf_append_json(out, text);
-    buf_append_char(out, '"');
-}
-
 /* The value as the server wrote it, or `absent` ("" leaves the whole field out). */
 static void put_raw(struct buf *out, const char *key, const struct jscan_value *v, const char *absent)
 {
@@ -448,7 +440,7 @@ static void put_kind(struct buf *out, const struct entry *e)
 
 static void put_entry(struct buf *out, const struct entry *e)
 {
-    put_text(out, "{\"resource\":", e->parent);
+    buf_append_quoted(out, "{\"resource\":", e->parent);
     put_kind(out, e);
     buf_append_str(out, e->namespaced.type == JSCAN_TRUE ? ",\"scope\":\"Namespaced\"" : ",\"scope\":\"Cluster\"");
     put_raw(out, ",\"singularResource\":", &e->singular, "\"\"");
@@ -456,7 +448,7 @@ static void put_entry(struct buf *out, const struct entry *e)
     put_raw(out, ",\"shortNames\":", &e->short_names, "");
     put_raw(out, ",\"categories\":", &e->categories, "");
     for (const struct entry *s = e->subs; s != NULL; s = s->next) {
-        put_text(out, s == e->subs ? ",\"subresources\":[{\"subresource\":" : ",{\"subresource\":", s->sub);
+        buf_append_quoted(out, s == e->subs ? ",\"subresources\":[{\"subresource\":" : ",{\"subresource\":", s->sub);
         put_kind(out, s);
         put_raw(out, ",\"verbs\":", &s->verbs, "[]");
         buf_append_char(out, '}');
@@ -511,7 +503,7 @@ bool disco_walk_resources(struct disco_walk *w, size_t i, struct slice body, str
 
 static void put_leaf(struct buf *out, const struct leaf *leaf)
 {
-    put_text(out, "{\"version\":", leaf->version);
+    buf_append_quoted(out, "{\"version\":", leaf->version);
     if (leaf->state == LEAF_READ && buf_len(&leaf->resources) > 0) {
         buf_append_str(out, ",\"resources\":[");
         buf_append(out, buf_slice(&leaf->resources));
@@ -534,7 +526,7 @@ static void put_groups(const struct disco_walk *w, struct buf *out)
         } else {
             buf_append_str(out, open == NULL ? "{\"metadata\":{" : "]},{\"metadata\":{");
             if (leaf->group.n > 0)
-                put_text(out, "\"name\":", leaf->group);
+                buf_append_quoted(out, "\"name\":", leaf->group);
             buf_append_str(out, "},\"versions\":[");
         }
         open = leaf;

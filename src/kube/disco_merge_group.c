@@ -243,28 +243,20 @@ static bool put_unknown_of_version(struct disco_group_merge *m, const struct ver
     return disco_union_put(&u, m->out, m->fiber);
 }
 
-static void put_text(struct buf *out, const char *before, struct slice text)
-{
-    buf_append_str(out, before);
-    buf_append_char(out, '"');
-    buf_append_json(out, text);
-    buf_append_char(out, '"');
-}
-
 static bool put_different_version(struct disco_group_merge *m, const struct version *v)
 {
     struct resources all = {.by_name = strmap_new()};
     struct slice freshness = version_freshness(v);
     bool good;
 
-    put_text(m->out, "{\"version\":", v->name);
+    buf_append_quoted(m->out, "{\"version\":", v->name);
     all.last = &all.first;
     good = all.by_name != NULL && put_resources(m, &all, v);
     while (good && !strmap_free_some(all.by_name, FORGET_AT_ONCE))
         good = spend(m, FORGET_AT_ONCE);
     strmap_free(all.by_name);
     if (good && freshness.n > 0)
-        put_text(m->out, ",\"freshness\":", freshness);
+        buf_append_quoted(m->out, ",\"freshness\":", freshness);
     return good && put_unknown_of_version(m, v) && buf_append_char(m->out, '}');
 }
 

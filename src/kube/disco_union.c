@@ -46,13 +46,6 @@ static bool says_something(struct slice raw)
 
 /* ---- text lists ---- */
 
-static void put_text(struct buf *out, struct slice text)
-{
-    buf_append_char(out, '"');
-    buf_append_json(out, text);
-    buf_append_char(out, '"');
-}
-
 static int by_text(const void *a, const void *b)
 {
     return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
@@ -71,7 +64,7 @@ static void put_sorted_texts(struct buf *out, struct slice *texts, size_t n)
         if (!first)
             buf_append_char(out, ',');
         first = false;
-        put_text(out, texts[i]);
+        buf_append_quoted(out, "", texts[i]);
     }
     buf_append_char(out, ']');
 }
@@ -238,7 +231,7 @@ bool disco_union_resource(struct arena *scratch, const struct disco_union_part *
                           struct fiber *f)
 {
     buf_append_str(out, "{\"resource\":");
-    put_text(out, parts[0].resource->name);
+    buf_append_quoted(out, "", parts[0].resource->name);
     put_first(out, ",\"responseKind\":", parts, n, DISCO_FIELD_KIND);
     put_first(out, ",\"scope\":", parts, 1, DISCO_FIELD_SCOPE);
     put_first(out, ",\"singularResource\":", parts, 1, DISCO_FIELD_SINGULAR);

@@ -214,43 +214,35 @@ bool lease_expired(const struct lease *l, int64_t now_us)
 
 /* ---- writing ---- */
 
-static void put_text(struct buf *out, const char *before, struct slice value)
-{
-    buf_append_str(out, before);
-    buf_append_char(out, '"');
-    buf_append_json(out, value);
-    buf_append_char(out, '"');
-}
-
 static void put_time(struct buf *out, const char *before, int64_t us)
 {
     char text[CLOCK_RFC3339_BYTES];
 
     clock_rfc3339(us, text);
-    put_text(out, before, slice_str(text));
+    buf_append_quoted(out, before, slice_str(text));
 }
 
 /* Labels, annotation and preconditions; the caller has opened metadata and written what stands before `before`. */
 static void put_metadata(struct buf *out, const char *before, const struct lease *l)
 {
     buf_append_str(out, before);
-    put_text(out, "\"labels\":{\"" LEASE_IDENTITY_LABEL "\":", l->identity_label);
+    buf_append_quoted(out, "\"labels\":{\"" LEASE_IDENTITY_LABEL "\":", l->identity_label);
     if (l->hostname_label.n > 0)
-        put_text(out, ",\"" LEASE_HOSTNAME_LABEL "\":", l->hostname_label);
+        buf_append_quoted(out, ",\"" LEASE_HOSTNAME_LABEL "\":", l->hostname_label);
     buf_append_char(out, '}');
     if (l->advertise.n > 0) {
-        put_text(out, ",\"annotations\":{\"" LEASE_ADVERTISE_ANNOTATION "\":", l->advertise);
+        buf_append_quoted(out, ",\"annotations\":{\"" LEASE_ADVERTISE_ANNOTATION "\":", l->advertise);
         buf_append_char(out, '}');
     }
     if (l->uid.n > 0)
-        put_text(out, ",\"uid\":", l->uid);
+        buf_append_quoted(out, ",\"uid\":", l->uid);
     if (l->resource_version.n > 0)
-        put_text(out, ",\"resourceVersion\":", l->resource_version);
+        buf_append_quoted(out, ",\"resourceVersion\":", l->resource_version);
 }
 
 static bool put_spec(struct buf *out, const struct lease *l)
 {
-    put_text(out, "},\"spec\":{\"holderIdentity\":", l->holder);
+    buf_append_quoted(out, "},\"spec\":{\"holderIdentity\":", l->holder);
     if (l->has_duration)
         buf_printf(out, ",\"leaseDurationSeconds\":%lld", (long long)l->duration_s);
     if (l->has_renew_time)
@@ -260,8 +252,9 @@ static bool put_spec(struct buf *out, const struct lease *l)
 
 bool lease_print(const struct lease *l, struct buf *out)
 {
-    put_text(out, "{\"kind\":\"Lease\",\"apiVersion\":\"coordination.k8s.io/v1\",\"metadata\":{\"name\":", l->name);
-    put_text(out, ",\"namespace\":", l->ns);
+    buf_append_quoted(out,
+                      "{\"kind\":\"Lease\",\"apiVersion\":\"coordination.k8s.io/v1\",\"metadata\":{\"name\":", l->name);
+    buf_append_quoted(out, ",\"namespace\":", l->ns);
     put_metadata(out, ",", l);
     return put_spec(out, l);
 }
@@ -276,10 +269,10 @@ bool lease_print_delete(const struct lease *l, struct buf *out)
 {
     buf_append_str(out, "{\"kind\":\"DeleteOptions\",\"apiVersion\":\"v1\",\"preconditions\":{");
     if (l->uid.n > 0)
-        put_text(out, "\"uid\":", l->uid);
+        buf_append_quoted(out, "\"uid\":", l->uid);
     if (l->uid.n > 0 && l->resource_version.n > 0)
         buf_append_char(out, ',');
     if (l->resource_version.n > 0)
-        put_text(out, "\"resourceVersion\":", l->resource_version);
+        buf_append_quoted(out, "\"resourceVersion\":", l->resource_version);
     return buf_append_str(out, "}}\n");
 }

@@ -75,18 +75,11 @@ bool schema_merge_adds(const struct schema_merge *m, size_t most)
     return false;
 }
 
-static void put_text(struct buf *out, struct slice text)
-{
-    buf_append_char(out, '"');
-    buf_append_json(out, text);
-    buf_append_char(out, '"');
-}
-
 static void put_key(struct buf *out, struct slice path, bool more)
 {
     if (more)
         buf_append_char(out, ',');
-    put_text(out, path);
+    buf_append_quoted(out, "", path);
     buf_append_str(out, ":{\"serverRelativeURL\":\"");
 }
 

@@ -41,11 +41,8 @@ bool status_print(const struct status *s, struct buf *out)
     const char *reason = status_reason(s->code);
 
     buf_append_str(out, "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"metadata\":{},\"status\":\"Failure\"");
-    if (s->message.n > 0) {
-        buf_append_str(out, ",\"message\":\"");
-        buf_append_json(out, s->message);
-        buf_append_str(out, "\"");
-    }
+    if (s->message.n > 0)
+        buf_append_quoted(out, ",\"message\":", s->message);
     if (reason[0] != '\0')
         buf_printf(out, ",\"reason\":\"%s\"", reason);
     if (s->retry_after > 0)

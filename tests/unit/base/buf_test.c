@@ -142,6 +142,8 @@ static void json(void)
     buf_init(&b, 100);
     buf_append_json(&b, SLICE_LIT("a\0b"));
     is_slice(buf_slice(&b), "a\\u0000b", "NUL");
+    ok(buf_append_quoted(&b, ",", SLICE_LIT("\"c")), "with quotes");
+    is_slice(buf_slice(&b), "a\\u0000b,\"\\\"c\"", "and behind another text");
     buf_free(&b);
     buf_init(&b, 3);
     ok(!buf_append_json(&b, SLICE_LIT("\n\n")), "the ceiling holds here too");
