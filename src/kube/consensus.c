@@ -3,47 +3,6 @@
 
 enum { NOBODY = UINT32_MAX };
 
-/* ---- a binary heap of items, the one with the least name first ---- */
-
-struct heap {
-    const struct slice *names;
-    uint32_t *items;
-    size_t n; /* at most one for each list: what comes next in it */
-};
-
-static bool is_less(const struct heap *h, uint32_t a, uint32_t b)
-{
-    return slice_cmp(h->names[a], h->names[b]) < 0;
-}
-
-static void heap_push(struct heap *h, uint32_t item)
-{
-    size_t i = h->n++;
-
-    while (i > 0 && is_less(h, item, h->items[(i - 1) / 2])) {
-        h->items[i] = h->items[(i - 1) / 2];
-        i = (i - 1) / 2;
-    }
-    h->items[i] = item;
-}
-
-static uint32_t heap_pop(struct heap *h)
-{
-    uint32_t least = h->items[0], item = h->items[--h->n];
-    size_t i = 0, child;
-
-    for (child = 1; child < h->n; child = 2 * i + 1) {
-        if (child + 1 < h->n && is_less(h, h->items[child + 1], h->items[child]))
-            child++;
-        if (!is_less(h, h->items[child], item))
-            break;
-        h->items[i] = h->items[child];
-        i = child;
-    }
-    h->items[i] = item;
-    return least;
-}
-
 /* ---- what is to be ordered ---- */
 
 struct task {
@@ -109,26 +68,41 @@ static bool find_edges(const struct task *t, struct edges *e)
     return true;
 }
 
+/* Takes the one with the least name out of `items`. */
+static uint32_t take_least(const struct slice *names, uint32_t *items, size_t *n)
+{
+    uint32_t item;
+    size_t least = 0;
+
+    for (size_t i = 1; i < *n; i++)
+        if (slice_cmp(names[items[i]], names[items[least]]) < 0)
+            least = i;
+    item = items[least];
+    items[least] = items[--*n];
+    return item;
+}
+
 /* `memory`: topological_size() of them. False: what is left is on a cycle, or it is given up. */
 static bool order_topologically(const struct task *t, uint32_t *memory)
 {
     struct edges e = {.start = memory, .before = memory + t->n + 1, .to = memory + 3 * t->n + 1};
-    struct heap may_come = {.names = t->names, .items = memory + 2 * t->n + 1};
-    size_t placed = 0;
+    uint32_t *may_come = memory + 2 * t->n + 1; /* at most one of each list: what comes next in it */
+    size_t n = 0, placed = 0;
 
     if (!find_edges(t, &e))
         return false;
     for (size_t i = 0; i < t->n; i++)
         if (e.before[i] == 0)
-            heap_push(&may_come, (uint32_t)i);
-    while (may_come.n > 0) {
-        uint32_t item = heap_pop(&may_come);
+            may_come[n++] = (uint32_t)i;
+    while (n > 0) {
+        size_t looked_at = n;
+        uint32_t item = take_least(t->names, may_come, &n);
 
         t->order[placed++] = item;
         for (uint32_t i = e.start[item]; i < e.start[item + 1]; i++)
             if (--e.before[e.to[i]] == 0)
-                heap_push(&may_come, e.to[i]);
-        if (!fiber_spend(t->fiber, 1))
+                may_come[n++] = e.to[i];
+        if (!fiber_spend(t->fiber, 1 + looked_at / 16))
             return false;
     }
     return placed == t->n;

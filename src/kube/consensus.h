@@ -28,8 +28,8 @@ struct consensus_list {
     const uint32_t *items;
     size_t n;
 };
-/* False when out of memory, or given up. Spends about one for each item, and as much for four in lists. O(total length
- * * log n_lists). */
+/* False when out of memory, or given up. Spends about one for each item and, if they are many, for each 16 lists of
+ * them, and as much for four in lists. O(total length + n * n_lists). */
 MEM_CHECK bool consensus_order(const struct slice *names, size_t n, const struct consensus_list *lists, size_t n_lists,
                                uint32_t *order, struct fiber *fiber);
 
