@@ -84,15 +84,6 @@ static enum peer_source best_source(const struct peer *peer)
     return s;
 }
 
-static bool is_literal(const char *host)
-{
-    char text[300];
-    struct hostport hp;
-    int n = snprintf(text, sizeof(text), strchr(host, ':') != NULL ? "[%s]:1" : "%s:1", host);
-
-    return n > 0 && (size_t)n < sizeof(text) && hostport_parse(slice_of(text, (size_t)n), &hp) && hp.ip;
-}
-
 /*
  * The rule without peer-allowed-cidrs. An address out of a Lease can be written by whoever may write Leases in
  * kube-system: it must not turn us against services of our own node.
@@ -122,7 +113,7 @@ static struct origin *make_origin(const struct peer *peer, const struct peer_rea
      * What the operator has written as a static peer is listed explicitly; only a name among peer-allowed-cidrs, which
      * resolves to whatever DNS says, is still held against them.
      */
-    if (s == PEER_FROM_STATIC && (r->allow == NULL || is_literal(o.host)))
+    if (s == PEER_FROM_STATIC && (r->allow == NULL || hostport_is_ip(slice_str(o.host))))
         o.allow = NULL;
     return origin_new(r->back, &o);
 }

@@ -15,6 +15,11 @@ static bool is_literal(int family, struct slice s)
     return inet_pton(family, text, addr) == 1;
 }
 
+bool hostport_is_ip(struct slice host)
+{
+    return is_literal(AF_INET, host) || is_literal(AF_INET6, host);
+}
+
 /* RFC 1123: labels of letters, digits and inner hyphens. A last label of digits only would be a malformed IPv4 address.
  */
 static bool is_dns_name(struct slice s)

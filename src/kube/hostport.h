@@ -13,6 +13,8 @@ struct hostport {
     bool ip;           /* a literal address of either family, not a name */
 };
 
+/* Whether it is a literal address of either family, without brackets or zone. */
+bool hostport_is_ip(struct slice host);
 /* Strict: port 1-65535 in plain decimal, IPv6 only in brackets and without zone, names of RFC 1123 characters up to 253
  * bytes. */
 bool hostport_parse(struct slice s, struct hostport *out);

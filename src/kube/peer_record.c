@@ -46,13 +46,6 @@ static bool copy_text(struct slice text, char *out, size_t size)
     return true;
 }
 
-static bool is_literal(const char *ip)
-{
-    unsigned char bytes[16];
-
-    return inet_pton(AF_INET, ip, bytes) == 1 || inet_pton(AF_INET6, ip, bytes) == 1;
-}
-
 static bool judge(const struct found *f, struct peer_record *out, struct err *err)
 {
     if (!slice_eq(f->api_version, SLICE_LIT("v1")) || !slice_eq(f->kind, SLICE_LIT("Endpoints")))
@@ -61,7 +54,7 @@ static bool judge(const struct found *f, struct peer_record *out, struct err *er
         return err_set(err, "label " LABEL " is not a server ID");
     if (f->ip.n == 0)
         return err_set(err, "no address");
-    if (!copy_text(f->ip, out->ip, sizeof(out->ip)) || !is_literal(out->ip))
+    if (!copy_text(f->ip, out->ip, sizeof(out->ip)) || !hostport_is_ip(slice_str(out->ip)))
         return err_set(err, "the address is not an IP address");
     if (f->port == 0 || f->port > 65535)
         return err_set(err, "no usable port");
