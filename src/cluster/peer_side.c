@@ -251,7 +251,7 @@ static void on_own_lease(void *arg, const struct lease *l)
     const struct peer_side *s = arg;
 
     if (local_lease_seen(s->local, l->renew_us))
-        peers_own_renewed(s->peers);
+        peers_note_renewal(s->peers);
     s->handler->own_lease(s->arg, l);
 }
 

@@ -36,11 +36,6 @@ static void forget_left(struct peers *p, struct peer *peer, const char *why)
         peers_take_out(p, peer, why);
 }
 
-void peers_own_renewed(struct peers *p)
-{
-    peers_note_renewal(p);
-}
-
 /* For long enough that this one's silence is its own, and not that nobody can write Leases (a full etcd, a webhook). */
 static bool others_renew(const struct peers *p, const struct peer *peer)
 {

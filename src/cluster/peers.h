@@ -86,8 +86,8 @@ void peers_lease_gone(struct peers *p, struct slice id, bool unseen);
 /* An address from etcd's records; host NULL: the record is gone. Before Leases were listed it makes a peer. */
 void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsigned port);
 void peers_set_drained(struct peers *p, struct peer *peer, bool drained);
-/* Our own Lease was renewed, which proves that Leases can be written. */
-void peers_own_renewed(struct peers *p);
+/* A Lease was renewed, our own or a peer's, which proves that Leases can be written. */
+void peers_note_renewal(struct peers *p);
 /* A poll of its discovery succeeded. */
 void peers_answered(struct peers *p, struct peer *peer);
 /* Whether Leases are being watched just now. Starts as false. */

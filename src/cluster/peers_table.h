@@ -35,8 +35,6 @@ void peers_announce(struct peers *p, struct peer *peer);
 void peers_report(struct peers *p, struct peer *peer, unsigned what);
 /* Of who is known already: it is told. Returns PEER_CHANGED_LIFE if it did. */
 unsigned peers_move(struct peers *p, struct peer *peer, enum peer_life to, const char *why);
-/* A Lease was written, whosever it is. */
-void peers_note_renewal(struct peers *p);
 /*
  * By the clock of its host it renewed its other Lease later, and is known by that now. Two watches tell of them, in any
  * order; and the one that it was known by is not renewed, or is gone.
