@@ -76,6 +76,11 @@ int slice_cmp(struct slice a, struct slice b)
     return (a.n > b.n) - (a.n < b.n);
 }
 
+int slice_cmp_at(const void *a, const void *b)
+{
+    return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
+}
+
 size_t slice_index(struct slice s, char c)
 {
     const char *hit = s.n == 0 ? NULL : memchr(s.p, c, s.n);

@@ -55,6 +55,8 @@ bool slice_is_of(struct slice s, const char *others);
 
 /* Bytewise order, shorter first on a common prefix: <0, 0, >0 as memcmp. */
 int slice_cmp(struct slice a, struct slice b);
+/* The same of two that are pointed to, for qsort() and bsearch(). */
+int slice_cmp_at(const void *a, const void *b);
 
 /* Index of the first `c`, or s.n. */
 size_t slice_index(struct slice s, char c);

@@ -119,15 +119,10 @@ static void key_undiscovered(struct key *k, const struct served_input *in)
     buf_append_char(&k->text, '\n');
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
-}
-
 static void sort(const struct slice *texts, size_t n)
 {
     if (n > 0)
-        qsort((void *)(uintptr_t)texts, n, sizeof(*texts), by_text);
+        qsort((void *)(uintptr_t)texts, n, sizeof(*texts), slice_cmp_at);
 }
 
 static bool key_make(struct key *k, struct served_input *in, bool protobuf)

@@ -64,11 +64,6 @@ static bool copy_peers(struct served *s, const struct served_input *in)
     return peers != NULL;
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
-}
-
 /* Sorted. NULL: no memory. */
 static const struct slice *copy_texts(struct served *s, const struct slice *in, size_t n)
 {
@@ -80,7 +75,7 @@ static const struct slice *copy_texts(struct served *s, const struct slice *in, 
             return NULL;
     }
     if (texts != NULL && n > 0)
-        qsort(texts, n, sizeof(*texts), by_text);
+        qsort(texts, n, sizeof(*texts), slice_cmp_at);
     return texts;
 }
 
@@ -379,7 +374,7 @@ static bool is_among(const struct slice *gvs, size_t n, struct slice group, stru
     if (version.n > 0)
         memcpy(text + group.n + 1, version.p, version.n);
     key = slice_of(text, group.n + 1 + version.n);
-    return bsearch(&key, gvs, n, sizeof(*gvs), by_text) != NULL;
+    return bsearch(&key, gvs, n, sizeof(*gvs), slice_cmp_at) != NULL;
 }
 
 bool served_excluded(const struct served *s, struct slice group, struct slice version)

@@ -46,17 +46,12 @@ static bool says_something(struct slice raw)
 
 /* ---- text lists ---- */
 
-static int by_text(const void *a, const void *b)
-{
-    return slice_cmp(*(const struct slice *)a, *(const struct slice *)b);
-}
-
 /* Sorts, drops doubles, prints as an array. */
 static void put_sorted_texts(struct buf *out, struct slice *texts, size_t n)
 {
     bool first = true;
 
-    qsort(texts, n, sizeof(*texts), by_text);
+    qsort(texts, n, sizeof(*texts), slice_cmp_at);
     buf_append_char(out, '[');
     for (size_t i = 0; i < n; i++) {
         if (i > 0 && slice_eq(texts[i], texts[i - 1]))
