@@ -4,6 +4,7 @@
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/http.h>
+#include <strings.h>
 #include <sys/socket.h>
 
 #include "admin/status_page.h"
@@ -159,9 +160,15 @@ bool pieces_send(struct pieces *p, struct evhttp_request *req, struct slice firs
                  struct gzipper *gzip)
 {
     struct page_job *j = mem_zalloc(sizeof(*j));
+    struct evkeyvalq *fields = evhttp_request_get_input_headers(req);
+    const char *kept;
 
     if (j == NULL)
         return false;
+    /* To HTTP/1.0 a page without a length ends with its connection; where that is to be kept libevent names a length
+       of 0. To HTTP/1.1 the field says nothing. */
+    while ((kept = evhttp_find_header(fields, "Connection")) != NULL && strncasecmp(kept, "keep-alive", 10) == 0)
+        (void)evhttp_remove_header(fields, "Connection");
     j->pieces = p;
     j->req = req;
     j->connection = evhttp_request_get_connection(req);

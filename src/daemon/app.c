@@ -49,7 +49,7 @@ static void accept_when_ready(struct app *a)
 {
     char reason[192];
 
-    if (a->held_beats == 0)
+    if (a->held_beats == 0 || a->phase != APP_SERVING)
         return;
     if ((readiness_checks_pass(a, reason, sizeof(reason)) && (a->inherited || address_wait_is_over(a))) ||
         (!a->inherited && address_wait_has_peers(a)))

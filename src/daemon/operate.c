@@ -209,8 +209,11 @@ static bool more_of_reload(void *job, struct buf *piece)
     struct slice rest;
     bool ok;
 
-    if (!reload_is_over(w->app, w->result, &ok, &rest))
+    if (!reload_is_over(w->app, w->result, &ok, &rest)) {
+        buf_append_char(piece,
+                        ' '); /* who waits for it hears that the process is alive: servers are asked for seconds */
         return true;
+    }
     all = json_open(piece, '{');
     json_bool(&all, "reloaded", ok);
     put_lines(&all, "errors", ok ? slice_of("", 0) : rest);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/metric.h"
+#include "base/utf8.h"
 #include "daemon/app_state.h"
 #include "daemon/expiry.h"
 
@@ -237,6 +238,7 @@ void readiness_checks_tell(struct app *a)
                        served_n_peers(cluster_served(a->cluster)), separator, refused);
     else
         (void)snprintf(status, sizeof(status), "Not ready: %s%s%.200s", reason, separator, refused);
+    utf8_make_printable(status); /* it may have been cut within a character: systemd would not show it */
     if (strcmp(status, a->status) == 0)
         return;
     memcpy(a->status, status, sizeof(status));

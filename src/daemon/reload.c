@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "daemon/app_state.h"
 #include "daemon/config_load.h"
 #include "daemon/config_warn.h"
@@ -166,6 +167,14 @@ static bool commit(struct app *a, struct plan *p, struct buf *errors)
     return true;
 }
 
+/* That it is over, which READY=1 says, too; not before connections are accepted, or the process before us would end. */
+static void tell_manager(struct app *a)
+{
+    readiness_checks_tell(a);
+    if (!a->ready_later)
+        notify_ready(a->notify, a->status);
+}
+
 static void say_failure(struct app *a, struct buf *errors)
 {
     struct slice rest = buf_slice(errors), line;
@@ -178,9 +187,9 @@ static void say_failure(struct app *a, struct buf *errors)
     rest = buf_slice(errors);
     if (slice_split(&rest, '\n', &line))
         (void)snprintf(a->reload_refused, sizeof(a->reload_refused), "%.*s", (int)line.n, line.p);
+    utf8_make_printable(a->reload_refused);
     changes_add(a->changes, CHANGE_FAILED, a->hostname, "a reload was refused: %s", a->reload_refused);
-    readiness_checks_tell(a);
-    notify_ready(a->notify, a->status);
+    tell_manager(a);
 }
 
 /* What the servers will be found to believe is known before they are asked, as a rule. */
@@ -211,8 +220,7 @@ static void finish(struct reload *r, bool ok)
         changes_add(a->changes, CHANGE_CHANGED, a->hostname, "the configuration was reloaded");
         trust_say_suites(a->config);
         a->reload_refused[0] = '\0';
-        readiness_checks_tell(a);
-        notify_ready(a->notify, a->status);
+        tell_manager(a);
         r->plan = (struct plan){0}; /* it is in force */
     } else {
         discard(&r->plan);
@@ -336,7 +344,8 @@ static void begin(struct reload *r)
 
     a->refused_for_files = false;
     buf_reset(&r->warnings);
-    notify_reloading(a->notify);
+    if (!a->ready_later)
+        notify_reloading(a->notify);
     log_info("Reloading", LT("config", a->args.config_file == NULL ? "none" : a->args.config_file));
     if (!prepare(r, &r->result->errors))
         finish(r, false);

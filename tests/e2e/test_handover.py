@@ -103,6 +103,10 @@ def test_while_the_server_is_away(world):
             new.await_log('"Status" status="Not ready')  # of its first heartbeat: until then it has said READY, if it does so at once
             check(b"READY=1" not in told(notify), "says that it is ready")
             until(lambda: client.ask("GET", MAPS).status == 200, "the old process and a peer answer")
+            new.reload()
+            new.await_log("Reloaded")
+            said = told(notify)
+            check(b"READY=1" not in said and b"RELOADING=1" not in said, "a reload makes it ready:", said)
             check(not new.log_contains("Accepting connections"), "accepts without knowing anything")
         finally:
             world.sim.start_server("a")
@@ -114,6 +118,30 @@ def test_while_the_server_is_away(world):
     world.proxies["a"] = new
     new.await_ready()
     equal(world.ask("GET", MAPS).status, 200, "after")
+    notify.close()
+
+
+def test_stopped_as_it_waits(world):
+    """told to stop before it accepts, the next process never does so, nor says that it is ready; the one before serves on"""
+    path = os.path.join(world.scratch, "notify-2")
+    notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notify.bind(path)
+    new = successor(world)
+    new.options = {**new.options, "shutdown-delay-duration": "4s"}
+    new.env["NOTIFY_SOCKET"] = path
+    world.sim.stop_server("a")
+    try:
+        new.start(ready=False)
+        new.await_log('"Status" status="Not ready')
+        new.signal(15)
+        new.await_log("Shutting down")
+    finally:
+        world.sim.start_server("a")
+    equal(new.wait_exit(), 0, "exit status")
+    said = told(notify)
+    check(b"STOPPING=1" in said and b"READY=1" not in said, "what it said:", said)
+    check(not new.log_contains("Accepting connections"), "it accepted")
+    equal(world.ask("GET", MAPS).status, 200, "the other one answers")
     notify.close()
 
 

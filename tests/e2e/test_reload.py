@@ -465,6 +465,28 @@ def test_while_starting(world):
     proxy.stop()
 
 
+def test_who_waits_hears(world):
+    """a reload that asks a server that hangs: who waits for it hears all the while that the process is alive"""
+    proxy = world.proxies["a"]
+    proxy.start()
+    with socket.create_server(("127.0.0.1", 0)) as hangs, socket.socket(socket.AF_UNIX) as waits:
+        proxy.write_config(fixture.yaml(dict(proxy.options, apiserver="https://127.0.0.1:%d" % hangs.getsockname()[1])))
+        waits.settimeout(fixture.PATIENCE)
+        waits.connect(proxy.options["control-socket"])
+        waits.sendall(b'{"v":1,"command":"reload"}\n')
+        heard = b""
+        while not heard.endswith(b"\n"):
+            heard += waits.recv(4096)
+        blanks = heard.partition(b'"result":')[2]
+        check(len(blanks) - len(blanks.lstrip(b" ")) > 10, "blanks", heard)
+        check("warnings" in json.loads(heard)["result"], "and then how it went", heard)
+    proxy.write_config()
+    mark = proxy.log_mark()
+    proxy.signal(1)
+    until(lambda: proxy.log_contains("Reloaded", mark), "the reload")
+    proxy.stop()
+
+
 def test_nobody_reads_the_log(world):
     """standard error is a pipe that nobody reads: everybody is served, and what could not be written is counted, and said when somebody reads"""
     proxy = world.proxies["a"]

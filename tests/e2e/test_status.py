@@ -10,6 +10,7 @@ import os
 import re
 import select
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -511,6 +512,20 @@ def test_hostile_names(world):
     check(any(HOSTILE.replace("\x1b", " ") in t for t in dom.texts["bdi"]), "it is read as it stands")
     equal((console, asked), ([], {"http://%s/" % world.proxies["a"].admin}), "console, requests")
     world.sim.delete("leases.coordination.k8s.io", name, "kube-system")
+
+
+def test_kept_by_http_1_0(world):
+    """a page sent in pieces to a client of HTTP/1.0 that would keep the connection ends with the connection, and has no length"""
+    host, port = world.proxies["a"].admin.split(":")
+    for fields in (b"", b"Connection: keep-alive\r\n", b"Connection: Keep-Alive\r\nConnection: keep-alive\r\n"):
+        with socket.create_connection((host, int(port)), fixture.PATIENCE) as client:
+            client.sendall(b"GET / HTTP/1.0\r\n" + fields + b"\r\n")
+            heard = b""
+            for data in iter(lambda: client.recv(65536), b""):
+                heard += data
+        head, _, body = heard.partition(b"\r\n\r\n")
+        check(b"content-length" not in head.lower() and b"keep-alive" not in head.lower(), "head", head)
+        check(body.rstrip().endswith(b"</html>"), "body", body[-100:])
 
 
 if __name__ == "__main__":
