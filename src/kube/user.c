@@ -68,9 +68,16 @@ static bool any_prefix(struct slice name, const struct slice *prefixes, size_t n
     return false;
 }
 
-enum user_field user_header_field(const struct user_headers *h, struct slice name)
+/* Of a trimmed name: what mvproxies and API servers tell each other by. */
+static bool is_mark(struct slice name)
 {
-    name = slice_trim(name);
+    static const struct slice marks[] = {SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT(USER_MARK_PROXIED)};
+
+    return any_eq(name, marks, sizeof(marks) / sizeof(marks[0]));
+}
+
+static enum user_field field_of(const struct user_headers *h, struct slice name)
+{
     if (folded_eq(name, standard_user) || any_eq(name, h->username, h->n_username))
         return USER_FIELD_NAME;
     if (folded_eq(name, standard_uid) || folded_eq(name, standard_group) || any_prefix(name, &standard_extra, 1) ||
@@ -80,12 +87,18 @@ enum user_field user_header_field(const struct user_headers *h, struct slice nam
     return USER_FIELD_NONE;
 }
 
+enum user_field user_header_field(const struct user_headers *h, struct slice name)
+{
+    enum user_field is;
+
+    name = slice_trim(name);
+    is = field_of(h, name);
+    return is != USER_FIELD_NONE && (is_mark(name) || user_header_is_own(name)) ? USER_FIELD_NONE : is;
+}
+
 bool user_header_is_identity(const struct user_headers *h, struct slice name)
 {
-    static const struct slice marks[] = {SLICE_LIT(USER_MARK_REROUTED), SLICE_LIT(USER_MARK_PROXIED)};
-
-    return user_header_field(h, name) != USER_FIELD_NONE ||
-           any_eq(slice_trim(name), marks, sizeof(marks) / sizeof(marks[0]));
+    return user_header_field(h, name) != USER_FIELD_NONE || is_mark(slice_trim(name));
 }
 
 bool user_header_is_own(struct slice name)

@@ -59,7 +59,8 @@ enum user_field {
     USER_FIELD_NAME,  /* names a user */
     USER_FIELD_OTHER, /* UID, group or extra */
 };
-/* The part of an identity that a header asserts, by the standard names and the configured ones, compared as above. */
+/* The part of an identity that a header asserts, by the standard names and the configured ones, compared as above. What
+ * API servers and mvproxies tell each other by asserts nobody, even if a configured name or prefix covers it. */
 enum user_field user_header_field(const struct user_headers *h, struct slice name);
 /*
  * Whether a header of this name, or with this prefix, can be one for identities, which is removed from what clients

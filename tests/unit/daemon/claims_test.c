@@ -13,6 +13,12 @@ static const struct user_headers headers_b = {.username = &name_b, .n_username =
 /* What was a user's name is a group's, and the other way round. */
 static const struct user_headers headers_group = {.username = &group, .n_username = 1, .group = &name_a, .n_group = 1};
 
+/* Names that cover what mvproxies tell each other by, which asserts nobody. */
+static const struct slice marks[] = {SLICE_LIT("X-Kubernetes-"), SLICE_LIT("X-Mvproxy")};
+static const struct slice proxied = SLICE_LIT("X-Kubernetes-Peer-Proxied");
+static const struct user_headers headers_ours = {
+    .username = &proxied, .n_username = 1, .group = &proxied, .n_group = 1, .extra_prefix = marks, .n_extra_prefix = 2};
+
 static void told(struct claims *c, const char *names, unsigned users, unsigned others)
 {
     struct arena *arena = arena_new(1 << 16);
@@ -58,5 +64,9 @@ int main(void)
     claims_set(&c, &headers_a, &headers_group);
     told(&c, "X-Group X-User-A X-User-A", 1, 2);
     told(&c, "X-User-A X-User-A", 2, 2);
+    claims_set(&c, &headers_ours, NULL);
+    told(&c, "X-Kubernetes-Peer-Proxied X-Kubernetes-Apiserver-Rerouted X-Mvproxy-If-Ready x_kubernetes_peer_proxied",
+         0, 0);
+    told(&c, "X-Kubernetes-Team X-Mvproxy X-Kubernetes-Peer-Proxied-Too", 0, 3);
     return tap_end();
 }
