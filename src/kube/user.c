@@ -268,27 +268,32 @@ struct slice user_unescape_key(struct arena *a, struct slice escaped)
 
 /* ---- encoding ---- */
 
-/* A field value that every receiver reads back as it is: no control bytes, no white space at the ends (it would be
- * trimmed). */
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* A field value that every receiver reads back as it is: no control bytes but inner tabs, no white space at the ends
+ * (it would be trimmed). */
 static bool carries(struct slice value)
 {
     for (size_t i = 0; i < value.n; i++) {
         unsigned char c = (unsigned char)value.p[i];
 
-        if (c < 0x20 || c == 0x7f)
+        if ((c < 0x20 && c != '\t') || c == 0x7f)
             return false;
     }
-    return value.n == 0 || (value.p[0] != ' ' && value.p[value.n - 1] != ' ');
+    return value.n == 0 || (!is_blank(value.p[0]) && !is_blank(value.p[value.n - 1]));
 }
 
-/* The receiver lower-cases keys, so one with capitals would arrive as another key. An empty key would be the bare
- * prefix. */
+/* The receiver lower-cases keys, so one with capitals would arrive as another key. An empty one is the bare prefix, as
+ * kube-apiserver reads it. */
 static bool key_carries(struct slice key)
 {
     for (size_t i = 0; i < key.n; i++)
         if (key.p[i] >= 'A' && key.p[i] <= 'Z')
             return false;
-    return key.n > 0;
+    return true;
 }
 
 static bool encodable(const struct user *u)

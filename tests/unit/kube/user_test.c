@@ -139,6 +139,7 @@ static void test_encode(struct arena *a)
 {
     const struct slice groups[] = {SLICE_LIT("system:masters"), SLICE_LIT(""), SLICE_LIT("b,c")};
     const struct user_extra extras[] = {{SLICE_LIT("a/b"), SLICE_LIT("1")}, {SLICE_LIT("a/b"), SLICE_LIT("")}};
+    const struct user_extra bare = {SLICE_LIT(""), SLICE_LIT("v\tw")};
     struct user u = {SLICE_LIT("kim"), SLICE_LIT("42"), groups, 3, extras, 2};
     struct buf out;
 
@@ -154,12 +155,16 @@ static void test_encode(struct arena *a)
              "X-Who: kim\nX-Id: 42\nX-Team: system:masters\nX-Team: b,c\nX-More-a%2Fb: 1\nX-More-a%2Fb: \n",
              "the first of each");
     is_int(user_encode(&u, &custom, a, refuse, NULL), USER_NO_MEMORY, "a sink without room");
+    buf_reset(&out);
+    u = (struct user){.name = SLICE_LIT("k\tim"), .extras = &bare, .n_extras = 1};
+    is_int(user_encode(&u, user_headers_default(), a, emit, &out), USER_OK, "inner tabs, an empty key");
+    is_slice(buf_slice(&out), "X-Remote-User: k\tim\nX-Remote-Extra-: v\tw\n", "as kube-apiserver takes them");
     buf_free(&out);
 }
 
 static void test_unencodable(struct arena *a)
 {
-    static const char *const bad[] = {"", "a\nb", "a\r", " a", "a ", "\t", "\x7f", "a\x01"};
+    static const char *const bad[] = {"", "a\nb", "a\r", " a", "a ", "\t", "\x7f", "a\x01", "\ta", "a\t"};
     struct buf out;
     struct slice group;
     struct user_extra extra = {SLICE_LIT("k"), SLICE_LIT("v")};
