@@ -162,6 +162,8 @@ static int verify(const struct tls_certs *bundle, X509 *cert, STACK_OF(X509) * o
     if (ctx != NULL && X509_STORE_CTX_init(ctx, bundle->store, cert, others) == 1 &&
         X509_STORE_CTX_set_default(ctx, "ssl_client") == 1) {
         X509_STORE_CTX_set_verify_cb(ctx, judge_usage_as_go);
+        /* Nor is a common name a host's, that a CA might not name. */
+        X509_VERIFY_PARAM_set_hostflags(X509_STORE_CTX_get0_param(ctx), X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
         if (X509_verify_cert(ctx) == 1 || X509_STORE_CTX_get_error(ctx) != X509_V_OK)
             verdict = X509_STORE_CTX_get_error(ctx);
         if (verdict == X509_V_OK && !signed_well(ctx))

@@ -23,8 +23,10 @@ The standard set, each as NAME.crt and NAME.key in DIR:
     any-eku               CN=alice, usable for anything
     no-signature          CN=alice, for key encipherment and client authentication
     sha1, sha224          CN=alice, signed with these
-    any-ca, server-ca, sha1-ca  CAs below ca, usable for anything, or for servers, or signed with SHA-1
+    any-ca, server-ca, sha1-ca, named-ca  CAs below ca: usable for anything; for servers; signed with SHA-1; for
+                          hosts below example.com
     below-any-ca, below-server-ca, below-sha1-ca  CN=deep, O=dev, issued by these
+    below-named-ca        CN=alice.smith, O=dev
     intermediate-ca       a CA below ca
     deep                  CN=deep, O=dev, issued by intermediate-ca; the file has the chain
     controller-manager    CN=system:kube-controller-manager
@@ -149,14 +151,14 @@ class Authority:
 
     def issue(self, name, cn, orgs=(), *, ca=None, sans=(), eku="clientAuth", uid=None,
               is_ca=False, days=3650, start=None, end=None, key_from=None, mask="utf8only", usage=None,
-              md="sha256"):
+              md="sha256", constraints=None):
         """Write NAME.crt and NAME.key.
 
         ca is the name of the issuing pair (None: self-signed); eku is openssl's spelling, "" for
         none; start and end are YYYYMMDDHHMMSSZ; key_from reuses another pair's key; mask is the
         string type of the subject's values, as openssl names it; cn and uid may be tuples, for a subject
         that has several of them; usage is its key usage, if not the usual one; md the
-        digest that it is signed with.  When the
+        digest that it is signed with; constraints are a CA's, on names.  When the
         issuer is itself below a CA the issuer's certificate is appended to NAME.crt.
         """
         lines = []
@@ -170,6 +172,8 @@ class Authority:
             extra.append("extendedKeyUsage = " + eku)
         if sans:
             extra.append("subjectAltName = " + _san(sans))
+        if constraints is not None:
+            extra.append("nameConstraints = critical," + constraints)
         if ca is not None:
             extra.append("authorityKeyIdentifier = keyid")
         with tempfile.TemporaryDirectory(prefix="certs-") as tmp:
@@ -266,6 +270,8 @@ def _plan(nodes):
     yield "any-ca", {"cn": "any-ca", "is_ca": True, "eku": "anyExtendedKeyUsage", "usage": "keyCertSign", "ca": "ca"}
     yield "server-ca", {"cn": "server-ca", "is_ca": True, "eku": "serverAuth", "ca": "ca"}
     yield "sha1-ca", {"cn": "sha1-ca", "is_ca": True, "eku": "", "ca": "ca", "md": "sha1"}
+    yield "named-ca", {"cn": "named-ca", "is_ca": True, "eku": "", "ca": "ca", "constraints": "permitted;DNS:example.com"}
+    yield "below-named-ca", {"cn": "alice.smith", "orgs": ("dev",), "ca": "named-ca"}
     yield "sha1", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "md": "sha1"}
     yield "sha224", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "md": "sha224"}
     yield "below-sha1-ca", {"cn": "deep", "orgs": ("dev",), "ca": "sha1-ca"}
