@@ -91,7 +91,8 @@ ROWS = [
     Row("admin", [], "kubernetes-admin"), Row("alice", [], "alice"), Row("deep", [], "deep"), Row("uid", [], "ursula"), Row("many", [], "many"),
     Row("no-groups", [], "nobody-in-particular"), Row("utf8", [], UTF8), Row("wide", [], UTF8), Row("signs", [], "a,b=c;d\"e\\f%2F+"),
     Row("two-names", [], "second"), Row("both-eku", [], "alice"), Row("no-eku", [], "alice"), Row("any-eku", [], "alice"),
-    Row("no-signature", [], "alice"), Row("below-any-ca", [], "deep"), Row("below-named-ca", [], "alice.smith"), Row("below-server-ca", [], 401), Row("below-server-ca", [BOB], "bob"),
+    Row("no-signature", [], "alice"), Row("below-any-ca", [], "deep"), Row("below-named-ca", [], "alice.smith"),
+    Row("below-ed-ca", [], "deep"), Row("pss", [], "deep"), Row("short-pss", [], 401), Row("below-server-ca", [], 401), Row("below-server-ca", [BOB], "bob"),
     Row("sha1", [], 401), Row("below-sha1-ca", [], 401), Row("sha1", [BOB], "bob"),
     Row("two-uids", [], 401), Row("two-uids", [BOB], "bob"), Row("no-name", [], 401), Row("no-name", [BOB], "bob"), Row("no-name", [WRONG], 401),
     # Hostile bytes in their names: never mended, never another header.

@@ -23,6 +23,8 @@ The standard set, each as NAME.crt and NAME.key in DIR:
     any-eku               CN=alice, usable for anything
     no-signature          CN=alice, for key encipherment and client authentication
     sha1, sha224          CN=alice, signed with these
+    ed-ca, rsa-ca         CAs below ca, with keys of these kinds
+    below-ed-ca, pss, short-pss  CN=deep, O=dev, issued by these, with RSA-PSS, and a salt that is too short
     any-ca, server-ca, sha1-ca, named-ca  CAs below ca: usable for anything; for servers; signed with SHA-1; for
                           hosts below example.com
     below-any-ca, below-server-ca, below-sha1-ca  CN=deep, O=dev, issued by these
@@ -151,14 +153,15 @@ class Authority:
 
     def issue(self, name, cn, orgs=(), *, ca=None, sans=(), eku="clientAuth", uid=None,
               is_ca=False, days=3650, start=None, end=None, key_from=None, mask="utf8only", usage=None,
-              md="sha256", constraints=None):
+              md="sha256", constraints=None, algorithm=None, sigopts=()):
         """Write NAME.crt and NAME.key.
 
         ca is the name of the issuing pair (None: self-signed); eku is openssl's spelling, "" for
         none; start and end are YYYYMMDDHHMMSSZ; key_from reuses another pair's key; mask is the
         string type of the subject's values, as openssl names it; cn and uid may be tuples, for a subject
         that has several of them; usage is its key usage, if not the usual one; md the
-        digest that it is signed with; constraints are a CA's, on names.  When the
+        digest that it is signed with; constraints are a CA's, on names; algorithm is
+        its key's, if not EC; sigopts is how its issuer signs.  When the
         issuer is itself below a CA the issuer's certificate is appended to NAME.crt.
         """
         lines = []
@@ -188,8 +191,8 @@ class Authority:
             open(os.path.join(tmp, "index.txt"), "w", encoding="ascii").close()
             key, csr, new = (os.path.join(tmp, n) for n in ("key", "csr", "crt"))
             if key_from is None:
-                _openssl("genpkey", "-algorithm", "EC", "-pkeyopt",
-                         "ec_paramgen_curve:P-256", "-out", key)
+                kind = (algorithm,) if algorithm else ("EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+                _openssl("genpkey", "-algorithm", *kind, "-out", key)
             else:
                 shutil.copyfile(self.key(key_from), key)
             _openssl("req", "-new", "-config", config, "-key", key, "-out", csr)
@@ -198,6 +201,8 @@ class Authority:
                 sign += ["-selfsign", "-keyfile", key]
             else:
                 sign += ["-cert", self.crt(ca), "-keyfile", self.key(ca)]
+            for option in sigopts:
+                sign += ["-sigopt", option]
             if start or end:
                 sign += ["-startdate", start or "20200101000000Z",
                          "-enddate", end or "20491231235959Z"]
@@ -272,6 +277,11 @@ def _plan(nodes):
     yield "sha1-ca", {"cn": "sha1-ca", "is_ca": True, "eku": "", "ca": "ca", "md": "sha1"}
     yield "named-ca", {"cn": "named-ca", "is_ca": True, "eku": "", "ca": "ca", "constraints": "permitted;DNS:example.com"}
     yield "below-named-ca", {"cn": "alice.smith", "orgs": ("dev",), "ca": "named-ca"}
+    yield "ed-ca", {"cn": "ed-ca", "is_ca": True, "eku": "", "ca": "ca", "algorithm": "ED25519"}
+    yield "below-ed-ca", {"cn": "deep", "orgs": ("dev",), "ca": "ed-ca", "md": "null"}
+    yield "rsa-ca", {"cn": "rsa-ca", "is_ca": True, "eku": "", "ca": "ca", "algorithm": "RSA"}
+    for name, salt in (("pss", 32), ("short-pss", 20)):
+        yield name, {"cn": "deep", "orgs": ("dev",), "ca": "rsa-ca", "sigopts": ("rsa_padding_mode:pss", "rsa_pss_saltlen:%d" % salt)}
     yield "sha1", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "md": "sha1"}
     yield "sha224", {"cn": "alice", "orgs": ("dev",), "ca": "ca", "md": "sha224"}
     yield "below-sha1-ca", {"cn": "deep", "orgs": ("dev",), "ca": "sha1-ca"}
