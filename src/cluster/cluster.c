@@ -354,6 +354,7 @@ void cluster_free(struct cluster *c)
 {
     if (c == NULL)
         return;
+    loop_defer_cancel(c->e.loop, &c->withdrawn_turn);
     stop_peers(c);
     identity_free(c->identity);
     front_trust_free(c->front_trust);
@@ -411,7 +412,7 @@ static void on_part_withdrawn(void *arg)
     struct cluster *c = arg;
 
     if (--c->withdrawing == 0)
-        c->withdrawn(c->withdrawn_arg);
+        loop_defer(c->e.loop, &c->withdrawn_turn, c->withdrawn, c->withdrawn_arg);
 }
 
 void cluster_stop(struct cluster *c, void (*done)(void *arg), void *arg)

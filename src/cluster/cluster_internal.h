@@ -28,6 +28,7 @@ struct cluster {
     size_t withdrawing;              /* parts that are still withdrawing */
     void (*withdrawn)(void *arg);
     void *withdrawn_arg;
+    struct loop_deferred withdrawn_turn;
 };
 
 #endif

@@ -11,7 +11,6 @@
 #include "cluster/api.h"
 #include "cluster/backoff.h"
 #include "cluster/cluster_metrics.h"
-#include "cluster/farewell.h"
 #include "cluster/lease_address.h"
 #include "cluster/lease_gc.h"
 #include "cluster/lease_news.h"
@@ -77,7 +76,8 @@ struct identity {
     struct lease_address *address; /* told where, while the server keeps its Lease itself */
     struct lease_gc *gc;
     struct lease_news *news; /* told where, while there is a Lease that stands for this server */
-    struct farewell farewell;
+    void (*done)(void *arg); /* waits until it is stopped; NULL: nobody does */
+    void *done_arg;
 };
 
 static void decide(struct identity *i); /* whose turn is it to keep the Lease? */
@@ -519,8 +519,8 @@ void identity_start(struct identity *i)
         i->returning = true; /* ours is removed first */
         return;
     }
+    contract(i->done == NULL);
     fetch_cancel(&i->call);
-    farewell_tell(&i->farewell);
     set_state(i, STATE_DECIDING);
     loop_timer_cancel(i->deadline);
     after(i, 0, decide);
@@ -596,7 +596,9 @@ static void gone(struct identity *i)
     loop_timer_cancel(i->deadline);
     i->may_exist = false;
     set_state(i, STATE_STOPPED);
-    farewell_tell(&i->farewell);
+    if (i->done != NULL)
+        i->done(i->done_arg);
+    i->done = NULL;
     if (!i->returning)
         return;
     i->returning = false;
@@ -663,7 +665,8 @@ void identity_stop(struct identity *i, void (*done)(void *arg), void *arg)
     bool ours = i->may_exist;
 
     i->returning = false;
-    farewell_await(&i->farewell, done, arg);
+    i->done = done;
+    i->done_arg = arg;
     if (!ours) {
         fetch_cancel(&i->call);
         gone(i);
@@ -732,7 +735,6 @@ struct identity *identity_new(const struct identity_opts *o)
     i->hostname = must_strdup(o->hostname);
     i->own = own_lease_new(o->id, o->hostname);
     i->address = lease_address_new(o->api);
-    farewell_init(&i->farewell, i->loop);
     set_address(i, o->advertise, o->annotate);
     set_name(i, i->id);
     backoff_init(&i->backoff, BACKOFF_FIRST_MS, ENSURE_MAX_MS);
@@ -750,7 +752,6 @@ void identity_free(struct identity *i)
     if (i == NULL)
         return;
     fetch_cancel(&i->call);
-    farewell_cancel(&i->farewell);
     loop_timer_free(i->timer);
     loop_timer_free(i->deadline);
     lease_gc_free(i->gc);

@@ -43,8 +43,8 @@ struct identity *identity_new(const struct identity_opts *o);
 void identity_free(struct identity *i); /* NULL is fine; leaves the Lease as it is */
 void identity_start(struct identity *i);
 /*
- * Removes the Lease if we publish it, in 2 s at most; then `done` (may be NULL) is called once, never from inside.
- * identity_start() may be called at any time and ends the wait. No second `done` before the first was called.
+ * Removes the Lease if we publish it, in 2 s at most; then `done` (may be NULL) is called once, maybe from inside. May
+ * be started again, with a `done` only afterwards.
  */
 void identity_stop(struct identity *i, void (*done)(void *arg), void *arg);
 /*

@@ -9,7 +9,6 @@
 #include "cluster/backoff.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/etcd.h"
-#include "cluster/farewell.h"
 #include "net/lifetime.h"
 
 enum {
@@ -74,7 +73,8 @@ struct record_publish {
     struct etcd_call *call;
     struct loop_timer *timer, *deadline;
     struct backoff backoff;
-    struct farewell farewell;
+    void (*done)(void *arg); /* waits until it is stopped; NULL: nobody does */
+    void *done_arg;
 };
 
 static void round_begin(struct record_publish *p);
@@ -423,7 +423,9 @@ static void gone(struct record_publish *p)
     p->lease = 0;
     p->mine = false;
     set_state(p, STATE_STOPPED);
-    farewell_tell(&p->farewell);
+    if (p->done != NULL)
+        p->done(p->done_arg);
+    p->done = NULL;
 }
 
 static void on_deadline(void *arg)
@@ -451,7 +453,8 @@ static void on_revoked(void *arg, const struct etcd_answer *a)
  */
 void record_publish_stop(struct record_publish *p, void (*done)(void *arg), void *arg)
 {
-    farewell_await(&p->farewell, done, arg);
+    p->done = done;
+    p->done_arg = arg;
     stop_call(p);
     loop_timer_cancel(p->timer);
     if (p->state == STATE_STOPPED || p->lease == 0) {
@@ -488,8 +491,8 @@ void record_publish_start(struct record_publish *p)
 {
     if (p->state != STATE_STOPPED && p->state != STATE_LEAVING)
         return;
+    contract(p->done == NULL);
     stop_call(p);
-    farewell_tell(&p->farewell);
     loop_timer_cancel(p->deadline);
     p->lease = 0;
     p->mine = false;
@@ -508,7 +511,6 @@ struct record_publish *record_publish_new(const struct record_publish_opts *o)
         return NULL;
     p->o = *o;
     lifetime_init(&p->life, etcd_loop(o->etcd), "own peer endpoint record");
-    farewell_init(&p->farewell, p->life.loop);
     buf_init(&p->key, BODY_BYTES);
     backoff_init(&p->backoff, BACKOFF_FIRST_MS, RETRY_MAX_MS);
     memcpy(p->record.id, id.p, id.n < SERVER_ID_CHARS ? id.n : SERVER_ID_CHARS);
@@ -533,7 +535,6 @@ void record_publish_free(struct record_publish *p)
     if (p == NULL)
         return;
     stop_call(p);
-    farewell_cancel(&p->farewell);
     lifetime_retire(&p->life, free_publish, p);
 }
 

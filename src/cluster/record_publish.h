@@ -36,8 +36,8 @@ void record_publish_moved(struct record_publish *p);
 void record_publish_set_address(struct record_publish *p, const char *address);
 void record_publish_start(struct record_publish *p);
 /*
- * Removes the record, if it is ours, in 2 s at most; then `done` (may be NULL) is called once, never from inside. May
- * be started again afterwards.
+ * Removes the record, if it is ours, in 2 s at most; then `done` (may be NULL) is called once, maybe from inside. May
+ * be started again, with a `done` only afterwards.
  */
 void record_publish_stop(struct record_publish *p, void (*done)(void *arg), void *arg);
 

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/etcd.h"
-#include "cluster/farewell.h"
 #include "cluster/record_publish.h"
 #include "cluster/record_watch.h"
 #include "kube/server_id.h"
@@ -33,8 +32,7 @@ struct records {
     struct record_publish *publish; /* the same */
     struct loop_timer *tick;
     bool on, stopped, stale;
-    uint64_t since_ms;        /* that etcd has been in use */
-    struct farewell farewell; /* where there is no own record to withdraw */
+    uint64_t since_ms; /* that etcd has been in use */
 };
 
 /* ---- reading ---- */
@@ -261,7 +259,6 @@ struct records *records_new(const struct records_opts *o)
 
     r->o = *o;
     (void)snprintf(r->own_id, sizeof(r->own_id), "%s", o->own_id);
-    farewell_init(&r->farewell, o->loop);
     r->etcd = etcd_new(o->loop, o->back, o->metrics);
     r->tick = loop_timer_new(o->loop, on_tick, r);
     must_hold(r->tick != NULL);
@@ -274,7 +271,6 @@ void records_free(struct records *r)
         return;
     record_watch_free(r->watch);
     record_publish_free(r->publish);
-    farewell_cancel(&r->farewell);
     loop_timer_free(r->tick);
     etcd_free(r->etcd);
     mem_free(r);
@@ -283,12 +279,10 @@ void records_free(struct records *r)
 void records_stop(struct records *r, void (*done)(void *arg), void *arg)
 {
     r->stopped = true;
-    if (r->publish != NULL) {
+    if (r->publish != NULL)
         record_publish_stop(r->publish, done, arg);
-        return;
-    }
-    farewell_await(&r->farewell, done, arg);
-    farewell_tell(&r->farewell);
+    else
+        done(arg);
 }
 
 void records_state(const struct records *r, char *text, size_t n)

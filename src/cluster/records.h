@@ -48,7 +48,7 @@ void records_configure(struct records *r, const struct records_config *c);
 void records_local_answers(struct records *r);
 /* Calls on_address again with the known address of this server, for a peer that was just added. */
 void records_tell(struct records *r, struct slice id);
-/* Withdraws the own record, in 2 s at most; `done` (may be NULL) is called once, never from inside. */
+/* Withdraws the own record, in 2 s at most; then `done` is called once, maybe from inside. */
 void records_stop(struct records *r, void (*done)(void *arg), void *arg);
 
 /* One line for people, on whether etcd's records can be used. */

@@ -11,7 +11,6 @@
 #include "cluster/api.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/cluster_view.h"
-#include "cluster/farewell.h"
 #include "cluster/front_trust.h"
 #include "cluster/lease_news.h"
 #include "kube/request_header.h"
@@ -620,42 +619,6 @@ static void told_elsewhere(void)
 
 /* ---- ends ---- */
 
-static void on_left(void *arg)
-{
-    ++*(unsigned *)arg;
-}
-
-/* Who waits is told once, when the turn ends, and nobody has to. */
-static void farewells(void)
-{
-    struct loop *l = loop_new(NULL);
-    struct farewell f = {.loop = NULL};
-    unsigned left = 0, others = 0;
-
-    farewell_init(&f, l);
-    farewell_await(&f, NULL, NULL);
-    farewell_tell(&f);
-    sim_run_ms(l, 1);
-    farewell_await(&f, on_left, &left);
-    farewell_tell(&f);
-    is_u64(left, 0, "not from inside");
-    sim_run_ms(l, 1);
-    is_u64(left, 1, "told");
-    farewell_tell(&f);
-    sim_run_ms(l, 1);
-    is_u64(left, 1, "once");
-    farewell_await(&f, on_left, &left);
-    farewell_tell(&f);
-    farewell_await(&f, on_left, &others);
-    sim_run_ms(l, 1);
-    ok(left == 2 && others == 0, "the next one waits");
-    farewell_tell(&f);
-    farewell_cancel(&f);
-    sim_run_ms(l, 1);
-    is_u64(others, 0, "and nothing comes after the end");
-    loop_free(l);
-}
-
 static void on_looked(void *arg)
 {
     ++*(unsigned *)arg;
@@ -707,7 +670,6 @@ int main(void)
     typed(false);
     told_elsewhere();
     answers_elsewhere();
-    farewells();
     ends_at_any_time();
     return tap_end();
 }

@@ -59,6 +59,7 @@ static void reloaded_at_the_end(bool off)
 
     begin_publishing(&w);
     cluster_stop(w.cluster, count_done, &done);
+    is_u64(done, 0, "not from inside");
     if (off) {
         w.opts.peers_enabled = false;
         ok(cluster_update(w.cluster, &w.opts), "peers are switched off while all ends");
@@ -72,6 +73,27 @@ static void reloaded_at_the_end(bool off)
     sim_run_ms(w.loop, 20000);
     ok(!lease_there(&w), "the Lease stays away, %d", off);
     is_u64(done, 1, "and nothing more is said, %d", off);
+    cluster_kit_end(&w);
+}
+
+/* With nothing to withdraw it is over at once, and still not told from inside, nor after the end. */
+static void nothing_to_withdraw(bool freed)
+{
+    unsigned done = 0;
+    struct cluster_kit w;
+
+    cluster_kit_init(&w, KIT_BASE);
+    w.opts.identity = IDENTITY_OFF;
+    cluster_kit_start(&w);
+    sim_run_ms(w.loop, 1000);
+    cluster_stop(w.cluster, count_done, &done);
+    is_u64(done, 0, "nothing to withdraw: not told from inside");
+    if (freed) {
+        cluster_free(w.cluster);
+        w.cluster = NULL;
+    }
+    sim_run_ms(w.loop, 1000);
+    is_u64(done, freed ? 0 : 1, "and once, unless it has ended before, %d", freed);
     cluster_kit_end(&w);
 }
 
@@ -185,6 +207,8 @@ int main(void)
     switched_off();
     reloaded_at_the_end(false);
     reloaded_at_the_end(true);
+    nothing_to_withdraw(false);
+    nothing_to_withdraw(true);
     leases_come_last();
     read_since_its_trouble();
     no_tag();
