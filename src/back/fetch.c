@@ -77,6 +77,8 @@ static void on_head(void *arg, const struct http_head *head, struct http_body bo
     f->connection = request_connection(f->request);
     if (body.kind != HTTP_BODY_NONE && coding.n > 0 && !slice_ieq(coding, SLICE_LIT("identity")))
         fail(f, "content encoding that was not asked for");
+    else if (f->opts.on_head != NULL)
+        f->opts.on_head(f->arg, head);
 }
 
 static void on_body(void *arg, struct slice data)
@@ -178,6 +180,7 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
         .with_cert = o->with_cert,
         .own = true,
         .proves_nothing = o->probe,
+        .head_timeout_ms = o->head_timeout_ms,
         .body = {.kind = o->body.n > 0 ? HTTP_BODY_LENGTH : HTTP_BODY_NONE, .length = o->body.n},
         .handler = &handler,
         .arg = f,

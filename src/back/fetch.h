@@ -27,9 +27,12 @@ struct fetch_opts {
     struct slice method, target;
     const struct http_field *fields; /* copied; Host is added if missing */
     size_t n_fields;
-    struct slice body;   /* copied */
-    size_t ceiling;      /* of the response's body, bytes */
-    uint64_t timeout_ms; /* for all of it */
+    struct slice body;        /* copied */
+    size_t ceiling;           /* of the response's body, bytes */
+    uint64_t timeout_ms;      /* for all of it */
+    uint64_t head_timeout_ms; /* as in back_opts */
+    /* If set, is told of the head before the first piece; may cancel the fetch. */
+    void (*on_head)(void *arg, const struct http_head *head);
     /* If set, gets the body piece by piece as it arrives (fetch_result.body is empty then); false ends the fetch as a
      * failure. */
     bool (*on_piece)(void *arg, const struct http_head *head, struct slice piece);

@@ -3,14 +3,12 @@
 
 #include <stdio.h>
 
-#include "back/loop_token.h"
 #include "base/log.h"
 #include "cluster/work.h"
 #include "kube/server_id.h"
 #include "kube/user.h"
-#include "net/lifetime.h"
 
-enum { IDENTITY_FIELDS = 64, IDENTITY_BYTES = 64 << 10, OWN_FIELDS = 7, STREAM_BYTES = 64 << 10 };
+enum { IDENTITY_FIELDS = 64, IDENTITY_BYTES = 64 << 10, OWN_FIELDS = 7 };
 
 struct identity {
     struct arena *arena;
@@ -24,16 +22,6 @@ struct api {
     struct origin *local;
     struct identity *identity;
     struct work_queue work;
-};
-
-struct api_stream {
-    struct api *api;
-    struct arena *arena;
-    struct http_head head;
-    struct back_request *request; /* NULL once over */
-    struct lifetime life;
-    const struct api_stream_handler *handler;
-    void *arg;
 };
 
 /* Requests name themselves, but never as kube-apiserver: that name is exempt from its shutdown answers. */
@@ -170,6 +158,8 @@ struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn,
         .fields = fields,
         .ceiling = g->ceiling,
         .timeout_ms = g->timeout_ms,
+        .head_timeout_ms = g->head_timeout_ms,
+        .on_head = g->on_head,
         .on_piece = g->on_piece,
     };
 
@@ -216,126 +206,4 @@ const char *api_why(const struct fetch_result *r, char text[API_WHY_BYTES])
         return r->failure;
     (void)snprintf(text, API_WHY_BYTES, "answered %u", r->head->status);
     return text;
-}
-
-static void stream_free(void *arg)
-{
-    struct api_stream *s = arg;
-
-    arena_free(s->arena);
-    mem_free(s);
-}
-
-static void stream_over(struct api_stream *s, const char *failure)
-{
-    s->request = NULL;
-    /* The client side may still look at the head in this turn. */
-    lifetime_retire(&s->life, stream_free, s);
-    s->handler->on_over(s->arg, failure);
-}
-
-static void stream_on_head(void *arg, const struct http_head *head, struct http_body body)
-{
-    struct api_stream *s = arg;
-
-    (void)body;
-    s->handler->on_head(s->arg, head);
-}
-
-static void stream_on_body(void *arg, struct slice data)
-{
-    struct api_stream *s = arg;
-
-    /* The owner may have cancelled at the head. */
-    if (s->request != NULL)
-        s->handler->on_data(s->arg, data);
-}
-
-static void stream_on_end(void *arg, const struct http_head *trailers)
-{
-    (void)trailers;
-    stream_over(arg, NULL);
-}
-
-static void stream_on_failed(void *arg, const struct back_failure_info *info)
-{
-    stream_over(arg, info->text == NULL ? "failed" : info->text);
-}
-
-static void stream_on_writable(void *arg)
-{
-    (void)arg;
-}
-
-static const struct back_handler stream_handler = {
-    .on_head = stream_on_head,
-    .on_body = stream_on_body,
-    .on_end = stream_on_end,
-    .on_writable = stream_on_writable,
-    .on_failed = stream_on_failed,
-};
-
-static bool stream_head(struct api_stream *s, const struct origin *o, struct slice target)
-{
-    struct slice token = slice_str(loop_token_of(o, target));
-    struct http_field identity[IDENTITY_FIELDS];
-    size_t n = add_identity(s->api, o, identity);
-    struct slice host = arena_copy(s->arena, slice_str(origin_address(o)));
-
-    s->head.method = SLICE_LIT("GET");
-    s->head.method_id = HTTP_GET;
-    s->head.minor = 1;
-    s->head.target = arena_copy(s->arena, target);
-    if (s->head.target.p == NULL || host.p == NULL || !http_head_add_id(&s->head, s->arena, HTTP_HOST, host))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        /* A reload may free the identity while this request lives. */
-        struct slice name = arena_copy(s->arena, identity[i].name), value = arena_copy(s->arena, identity[i].value);
-
-        if (name.p == NULL || value.p == NULL || !http_head_add(&s->head, s->arena, name, value))
-            return false;
-    }
-    if (token.n > 0 && !http_head_add(&s->head, s->arena, SLICE_LIT(LOOP_TOKEN_FIELD), token))
-        return false;
-    return http_head_add_id(&s->head, s->arena, HTTP_USER_AGENT, user_agent.value) &&
-           http_head_add_id(&s->head, s->arena, HTTP_ACCEPT, SLICE_LIT("application/json"));
-}
-
-struct api_stream *api_stream_start(struct api *a, struct slice target, uint64_t head_timeout_ms,
-                                    const struct api_stream_handler *h, void *arg)
-{
-    struct api_stream *s = mem_zalloc(sizeof(*s));
-    struct back_opts b = {.origin = a->local,
-                          .with_cert = origin_has_cert(a->local),
-                          .body = {.kind = HTTP_BODY_NONE},
-                          .head_timeout_ms = head_timeout_ms,
-                          .own = true,
-                          .handler = &stream_handler};
-
-    if (s == NULL)
-        return NULL;
-    s->api = a;
-    s->handler = h;
-    s->arg = arg;
-    lifetime_init(&s->life, a->loop, "stream of the API");
-    s->arena = arena_new(STREAM_BYTES);
-    if (s->arena != NULL && http_head_init(&s->head, s->arena, IDENTITY_FIELDS + OWN_FIELDS) &&
-        stream_head(s, a->local, target)) {
-        b.head = &s->head;
-        b.arg = s;
-        s->request = back_start(a->back, &b);
-    }
-    if (s->request != NULL)
-        return s;
-    stream_free(s);
-    return NULL;
-}
-
-void api_stream_cancel(struct api_stream *s)
-{
-    if (s->request == NULL)
-        return;
-    back_cancel(s->request);
-    s->request = NULL;
-    lifetime_retire(&s->life, stream_free, s);
 }

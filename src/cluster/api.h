@@ -43,11 +43,13 @@ struct api_request {
     bool probe;            /* as in back_opts */
     struct slice method;   /* empty: GET */
     struct slice target, accept;
-    struct slice content_type, body;                                               /* empty: none; copied */
-    struct slice if_none_match;                                                    /* empty: none */
-    size_t ceiling;                                                                /* bytes of body */
-    uint64_t timeout_ms;                                                           /* for the whole request */
-    bool (*on_piece)(void *arg, const struct http_head *head, struct slice piece); /* as in fetch_opts */
+    struct slice content_type, body; /* empty: none; copied */
+    struct slice if_none_match;      /* empty: none */
+    size_t ceiling;                  /* bytes of body */
+    uint64_t timeout_ms;             /* for the whole request */
+    uint64_t head_timeout_ms;        /* as in fetch_opts, as the next two */
+    void (*on_head)(void *arg, const struct http_head *head);
+    bool (*on_piece)(void *arg, const struct http_head *head, struct slice piece);
 };
 /* As fetch_start: fn is called once unless fetch_cancel'led, never from inside. NULL when out of memory. */
 MEM_CHECK struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn, void *arg);
@@ -61,20 +63,5 @@ enum api_word api_word(const struct http_head *head);
 /* Why a request failed, for logs: the failure, or "answered STATUS". Points to r's text or to `text`. */
 enum { API_WHY_BYTES = 32 };
 const char *api_why(const struct fetch_result *r, char text[API_WHY_BYTES]);
-
-struct api_stream;
-struct api_stream_handler {
-    void (*on_head)(void *arg, const struct http_head *head);
-    void (*on_data)(void *arg, struct slice data);
-    /* The last call, not made after api_stream_cancel. `failure` NULL: the server ended the answer properly. */
-    void (*on_over)(void *arg, const char *failure);
-};
-/*
- * A GET to the local server with an answer that does not end by itself (a watch). It may be cancelled at any time, also
- * from its own callbacks, and is freed when the turn ends. NULL when out of memory.
- */
-MEM_CHECK struct api_stream *api_stream_start(struct api *a, struct slice target, uint64_t head_timeout_ms,
-                                              const struct api_stream_handler *h, void *arg);
-void api_stream_cancel(struct api_stream *s);
 
 #endif

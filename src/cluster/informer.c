@@ -72,7 +72,7 @@ struct informer {
     struct list_cut cut; /* its answer, while it comes in and is given out */
     struct object_list items;
     char *more; /* continue token, NULL if the page was the last */
-    struct api_stream *stream;
+    struct fetch *stream;
     struct watch_parser *parser;
     bool bookmarked;         /* this stream */
     uint64_t stream_events;  /* of this stream, bookmarks included */
@@ -97,9 +97,7 @@ static void move(struct informer *i, enum state to)
 
 static void drop_stream(struct informer *i)
 {
-    if (i->stream != NULL)
-        api_stream_cancel(i->stream);
-    i->stream = NULL;
+    fetch_cancel(&i->stream);
     watch_parser_free(i->parser);
     i->parser = NULL;
 }
@@ -525,31 +523,33 @@ static bool take_event(struct informer *i, const struct watch_event *ev)
     return true;
 }
 
-static void on_data(void *arg, struct slice data)
+/* Always true: who ends the watch in here cancels its fetch. */
+static bool on_data(void *arg, const struct http_head *head, struct slice data)
 {
     struct informer *i = arg;
     struct watch_event ev;
 
+    (void)head;
     watch_parser_feed(i->parser, data);
     for (;;) {
         switch (watch_parser_next(i->parser, &ev)) {
         case WATCH_EVENT:
             if (!take_event(i, &ev))
-                return;
+                return true;
             continue;
         case WATCH_MORE:
             arm_deadline(i);
-            return;
+            return true;
         case WATCH_TOO_LONG:
             skip_event(i, &ev);
             continue;
         case WATCH_BAD_LINE:
             i->bad_lines++;
             end_watch(i, true, "a line that is no watch event");
-            return;
+            return true;
         case WATCH_NO_MEMORY:
             end_watch(i, true, "out of memory");
-            return;
+            return true;
         }
     }
 }
@@ -569,20 +569,24 @@ static void on_head(void *arg, const struct http_head *head)
     works(i);
 }
 
-static void on_over(void *arg, const char *failure)
+static void on_over(void *arg, const struct fetch_result *r)
 {
     struct informer *i = arg;
 
     i->stream = NULL;
-    end_watch(i, false, failure);
+    end_watch(i, false, r->ok ? NULL : r->failure);
 }
-
-static const struct api_stream_handler stream_handler = {.on_head = on_head, .on_data = on_data, .on_over = on_over};
 
 static void start_watch(struct informer *i)
 {
     struct buf target;
     uint64_t timeout_s = WATCH_MIN_S + random_below(WATCH_MIN_S + 1);
+    struct api_request g = {.accept = SLICE_LIT("application/json"),
+                            .ceiling = SIZE_MAX,
+                            .timeout_ms = timeout_s * 1000 + 2 * WATCH_GRACE_MS, /* beyond our own patience */
+                            .head_timeout_ms = HEAD_TIMEOUT_MS,
+                            .on_head = on_head,
+                            .on_piece = on_data};
 
     move(i, STATE_OPENING);
     i->bookmarked = false;
@@ -592,8 +596,9 @@ static void start_watch(struct informer *i)
         buf_printf(&target, "watch=true&allowWatchBookmarks=true&resourceVersion=%s&timeoutSeconds=%u", i->version,
                    (unsigned)timeout_s);
     i->parser = watch_parser_new(i->o.object_limit + EVENT_BYTES);
+    g.target = buf_slice(&target);
     if (i->parser != NULL && !target.failed)
-        i->stream = api_stream_start(i->o.api, buf_slice(&target), HEAD_TIMEOUT_MS, &stream_handler, i);
+        i->stream = api_send(i->o.api, &g, on_over, i);
     buf_free(&target);
     if (i->stream == NULL) {
         fails(i, false, "out of memory");

@@ -67,6 +67,7 @@ struct sim_request {
     const struct back_handler *handler;
     void *arg;
     fetch_fn *fn;
+    void (*on_head)(void *arg, const struct http_head *head);
     bool (*on_piece)(void *arg, const struct http_head *head, struct slice piece);
     struct buf body;
 };
@@ -305,10 +306,8 @@ static void request_free(void *arg)
         mem_free((void *)(uintptr_t)e->data.p);
         mem_free(e);
     }
-    if (q->timer != NULL)
-        loop_timer_free(q->timer);
-    if (q->timeout != NULL)
-        loop_timer_free(q->timeout);
+    loop_timer_free(q->timer);
+    loop_timer_free(q->timeout);
     buf_free(&q->body);
     arena_free(q->arena);
     q->freed = true;
@@ -323,8 +322,7 @@ static void request_over(struct sim_request *q)
     q->dead = true;
     q->back->open--;
     loop_timer_cancel(q->timer);
-    if (q->timeout != NULL)
-        loop_timer_cancel(q->timeout);
+    loop_timer_cancel(q->timeout);
     if (list_linked(&q->node)) {
         list_remove(&q->server->open, &q->node);
         if (q->server->gone != NULL)
@@ -511,6 +509,8 @@ static void on_timer(void *arg)
         q->answered = true;
         if (q->fn == NULL)
             q->handler->on_head(q->arg, &q->answer, body_of(q));
+        else if (q->on_head != NULL)
+            q->on_head(q->arg, &q->answer);
         break;
     case EVENT_BODY:
         take_body(q, e->data);
@@ -628,9 +628,10 @@ struct fetch *fetch_start(struct back *b, struct loop *l, const struct fetch_opt
         return NULL;
     f->q.fn = fn;
     f->q.arg = arg;
+    f->q.on_head = o->on_head;
     f->q.on_piece = o->on_piece;
     f->q.with_cert = o->with_cert;
-    if (!request_init(&f->q, b, o->origin, o->timeout_ms) ||
+    if (!request_init(&f->q, b, o->origin, o->head_timeout_ms > 0 ? o->head_timeout_ms : o->timeout_ms) ||
         !copy_head(&f->q, o->method, o->target, o->fields, o->n_fields)) {
         request_free(&f->q);
         return NULL;
@@ -746,7 +747,7 @@ void sim_head(struct sim_request *q, unsigned status, const char *content_type, 
     add(q, http_name_text(HTTP_CONTENT_TYPE), slice_str(content_type));
     if (etag != NULL)
         add(q, http_name_text(HTTP_ETAG), slice_str(etag));
-    if (q->timeout != NULL && q->fn == NULL)
+    if (q->fn == NULL || q->on_head != NULL) /* the timeout is for the head alone */
         loop_timer_cancel(q->timeout);
     push(q, EVENT_HEAD);
 }

@@ -18,6 +18,7 @@ struct got {
     struct buf body, pieces;
     size_t stop_after; /* pieces' bytes; 0 = never */
     struct fetch *cancel_in_piece;
+    bool cancel_at_head; /* that one, too */
 };
 
 static void on_done(void *arg, const struct fetch_result *r)
@@ -41,6 +42,16 @@ static bool on_piece(void *arg, const struct http_head *head, struct slice piece
     buf_append(&g->pieces, piece);
     fetch_cancel(&g->cancel_in_piece);
     return g->stop_after == 0 || buf_len(&g->pieces) < g->stop_after;
+}
+
+static void on_head(void *arg, const struct http_head *head)
+{
+    struct got *g = arg;
+
+    is_u64(buf_len(&g->pieces), 0, "told of the head, before its pieces");
+    g->status = head->status;
+    if (g->cancel_at_head)
+        fetch_cancel(&g->cancel_in_piece);
 }
 
 static void got_init(struct got *g, struct back_kit *k)
@@ -208,6 +219,48 @@ static void ends(void)
        "cancelled in the middle of a piece: the rest is read");
     is_int(g.calls, 1, "nothing is told");
     is_slice(buf_slice(&g.pieces), "hello", "after that piece");
+    buf_reset(&g.pieces);
+    o.on_head = on_head;
+    g.cancel_at_head = true;
+    g.cancel_in_piece = fetch_start(k.back, k.loop, &o, on_done, &g);
+    ok(run_until(k.loop, g.status == 200), "the head comes");
+    settle(k.loop);
+    ok(g.calls == 1 && buf_len(&g.pieces) == 0, "cancelled at the head: nothing is told");
+    g.cancel_at_head = false;
+    ok(fetch_start(k.back, k.loop, &o, on_done, &g) != NULL && run_until(k.loop, g.calls == 2) && g.ok, "or not");
+    is_slice(buf_slice(&g.pieces), "hello", "then its pieces come");
+    got_free(&g);
+    back_kit_close(&k);
+}
+
+/* An answer that does not end, of which the head has to come soon. */
+static void lasting(void)
+{
+    static struct back_kit k;
+    struct server_conn *s;
+    struct fetch_opts o;
+    struct got g;
+
+    back_kit_open(&k, false, 0);
+    got_init(&g, &k);
+    o = opts_of(&k);
+    o.on_head = on_head;
+    o.on_piece = on_piece;
+    o.ceiling = SIZE_MAX;
+    o.timeout_ms = 10000;
+    o.head_timeout_ms = 50;
+    ok(fetch_start(k.back, k.loop, &o, on_done, &g) != NULL && run_until(k.loop, g.calls == 1) && !g.ok && !g.status,
+       "no head in time: %s", g.failure);
+    o.head_timeout_ms = 5000;
+    ok(fetch_start(k.back, k.loop, &o, on_done, &g) != NULL, "once more");
+    s = back_kit_conn(&k, 1);
+    ok(conn_has(s, "\r\n\r\n"), "asked");
+    conn_say(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    ok(run_until(k.loop, g.status == 200), "the head comes");
+    conn_say(s, "5\r\nhello\r\n");
+    ok(run_until(k.loop, buf_len(&g.pieces) == 5) && g.calls == 1, "and a piece");
+    conn_say(s, "0\r\n\r\n");
+    ok(run_until(k.loop, g.calls == 2) && g.ok, "and its end");
     got_free(&g);
     back_kit_close(&k);
 }
@@ -301,6 +354,7 @@ int main(void)
     table();
     request_text();
     ends();
+    lasting();
     connections();
     memory(false);
     return tap_end();
