@@ -8,7 +8,7 @@
 #include "kube/server_id.h"
 #include "kube/user.h"
 
-enum { IDENTITY_FIELDS = 64, IDENTITY_BYTES = 64 << 10, OWN_FIELDS = 7 };
+enum { IDENTITY_FIELDS = 64, IDENTITY_BYTES = 64 << 10, OWN_FIELDS = 7, SMALL_BYTES = 64 << 10, SMALL_MS = 10000 };
 
 struct identity {
     struct arena *arena;
@@ -175,6 +175,22 @@ struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn,
     }
     o.n_fields = n;
     return fetch_start(a->back, a->loop, &o, fn, arg);
+}
+
+struct fetch *api_ask(struct api *a, const char *method, const char *target, struct slice body, fetch_fn *fn, void *arg)
+{
+    struct api_request g = {
+        .method = slice_str(method),
+        .target = slice_str(target),
+        .accept = SLICE_LIT("application/json"),
+        .body = body,
+        .ceiling = SMALL_BYTES,
+        .timeout_ms = SMALL_MS,
+    };
+
+    if (body.n > 0)
+        g.content_type = slice_str(strcmp(method, "PATCH") == 0 ? "application/merge-patch+json" : "application/json");
+    return api_send(a, &g, fn, arg);
 }
 
 bool api_answered(const struct fetch_result *r, unsigned status)

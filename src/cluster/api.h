@@ -53,6 +53,10 @@ struct api_request {
 };
 /* As fetch_start: fn is called once unless fetch_cancel'led, never from inside. NULL when out of memory. */
 MEM_CHECK struct fetch *api_send(struct api *a, const struct api_request *g, fetch_fn *fn, void *arg);
+/* The same for a small object of the local server's: `body` may be empty, and is a merge patch where the method is
+ * PATCH, else JSON. */
+MEM_CHECK struct fetch *api_ask(struct api *a, const char *method, const char *target, struct slice body, fetch_fn *fn,
+                                void *arg);
 /* Whether it was answered, with this status. */
 bool api_answered(const struct fetch_result *r, unsigned status);
 /* Whether this answer of a peer came through an mvproxy in front of it. */

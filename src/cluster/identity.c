@@ -22,10 +22,8 @@
 
 enum {
     ENSURE_MAX_MS = 7000,
-    CALL_MS = 10000,
     BUSY_MS = 100,
     FIRST_PUBLISHING_MINOR = 26, /* kube-apiserver 1.26: APIServerIdentity on by default */
-    VERSION_BYTES = 64 << 10,
     RENEW_MS = 10000,
     RENEW_JITTER_PERCENT = 4,
     LOOK_AGAIN_MS = 12000,
@@ -125,21 +123,8 @@ static void failing(struct identity *i, const char *what, const char *why, void 
 /* Asks the local server; body may be NULL. False when out of memory. */
 static bool send(struct identity *i, const char *method, const char *target, struct buf *body, fetch_fn *fn)
 {
-    bool patch = strcmp(method, "PATCH") == 0;
-    struct api_request g = {
-        .method = slice_str(method),
-        .target = slice_str(target),
-        .accept = SLICE_LIT("application/json"),
-        .ceiling = VERSION_BYTES,
-        .timeout_ms = CALL_MS,
-    };
-
-    if (body != NULL) {
-        g.content_type = patch ? SLICE_LIT("application/merge-patch+json") : SLICE_LIT("application/json");
-        g.body = buf_slice(body);
-    }
     if (body == NULL || !body->failed)
-        i->call = api_send(i->o.api, &g, fn, i);
+        i->call = api_ask(i->o.api, method, target, body == NULL ? SLICE_NONE : buf_slice(body), fn, i);
     return i->call != NULL;
 }
 

@@ -12,9 +12,7 @@
 #include "net/loop.h"
 
 enum {
-    CALL_MS = 10000,
     BODY_BYTES = 16 << 10,
-    ANSWER_BYTES = 64 << 10,
     TRIES = 5, /* in a row, when the Lease is renewed under our hands */
     FIRST_ADVERTISING_MINOR = 36,
     RIVAL_WRITES = 5, /* so often it may be a process that gives way to this one */
@@ -53,22 +51,6 @@ struct lease_address {
 
 static void look(struct lease_address *a);
 
-static bool send(struct lease_address *a, struct slice method, struct slice body, fetch_fn *fn)
-{
-    const struct api_request g = {
-        .method = method,
-        .target = slice_str(a->path),
-        .accept = SLICE_LIT("application/json"),
-        .content_type = body.n == 0 ? SLICE_NONE : SLICE_LIT("application/merge-patch+json"),
-        .body = body,
-        .ceiling = ANSWER_BYTES,
-        .timeout_ms = CALL_MS,
-    };
-
-    a->call = api_send(a->api, &g, fn, a);
-    return a->call != NULL;
-}
-
 static void on_written(void *arg, const struct fetch_result *r)
 {
     struct lease_address *a = arg;
@@ -102,7 +84,7 @@ static void write_address(struct lease_address *a, const struct lease *l)
     buf_append_quoted(&body, "},\"uid\":", l->uid);
     buf_append_quoted(&body, ",\"resourceVersion\":", l->resource_version);
     if (buf_append_str(&body, "}}\n"))
-        (void)send(a, SLICE_LIT("PATCH"), buf_slice(&body), on_written);
+        a->call = api_ask(a->api, "PATCH", a->path, buf_slice(&body), on_written, a);
     buf_free(&body);
 }
 
@@ -232,7 +214,7 @@ static void on_read(void *arg, const struct fetch_result *r)
 static void look(struct lease_address *a)
 {
     if (a->on && a->advertise[0] != '\0' && a->call == NULL)
-        (void)send(a, SLICE_LIT("GET"), SLICE_NONE, on_read);
+        a->call = api_ask(a->api, "GET", a->path, SLICE_NONE, on_read, a);
 }
 
 void lease_address_at(struct lease_address *a, const char *path, unsigned minor)

@@ -21,7 +21,6 @@ enum {
     JITTER_PERCENT = 4,
     CALL_MS = 10000,
     BODY_BYTES = 4 << 10,
-    ANSWER_BYTES = 64 << 10,
 };
 
 enum state {
@@ -85,19 +84,7 @@ static void walk_on(struct lease_gc *g)
 
 static bool send(struct lease_gc *g, const char *method, const char *target, struct slice body, fetch_fn *fn)
 {
-    struct api_request get = {
-        .method = slice_str(method),
-        .target = slice_str(target),
-        .accept = SLICE_LIT("application/json"),
-        .ceiling = ANSWER_BYTES,
-        .timeout_ms = CALL_MS,
-    };
-
-    if (body.n > 0) {
-        get.content_type = SLICE_LIT("application/json");
-        get.body = body;
-    }
-    g->call = api_send(g->o.api, &get, fn, g);
+    g->call = api_ask(g->o.api, method, target, body, fn, g);
     return g->call != NULL;
 }
 

@@ -16,9 +16,7 @@
 #include "net/loop.h"
 
 enum {
-    CALL_MS = 5000,
     BODY_BYTES = 1024,
-    ANSWER_BYTES = 64 << 10,
     RETRY_FIRST_MS = 500,
     RETRY_MAX_MS = 60000,
     SETTLE_MS = 2000, /* so long an event of before our write may still come */
@@ -94,22 +92,11 @@ static void on_written(void *arg, const struct fetch_result *r)
 
 static bool send(struct lease_news *n)
 {
-    struct api_request g = {
-        .method = SLICE_LIT("PATCH"),
-        .target = slice_str(n->path),
-        .accept = SLICE_LIT("application/json"),
-        .content_type = SLICE_LIT("application/merge-patch+json"),
-        .ceiling = ANSWER_BYTES,
-        .timeout_ms = CALL_MS,
-    };
     struct buf body;
 
     buf_init(&body, BODY_BYTES);
-    if (buf_printf(&body, "{\"metadata\":{\"annotations\":{\"" LEASE_DISCOVERY_ANNOTATION "\":\"%s\"}}}\n",
-                   n->wanted)) {
-        g.body = buf_slice(&body);
-        n->call = api_send(n->o.api, &g, on_written, n);
-    }
+    if (buf_printf(&body, "{\"metadata\":{\"annotations\":{\"" LEASE_DISCOVERY_ANNOTATION "\":\"%s\"}}}\n", n->wanted))
+        n->call = api_ask(n->o.api, "PATCH", n->path, buf_slice(&body), on_written, n);
     buf_free(&body);
     return n->call != NULL;
 }
