@@ -128,11 +128,8 @@ static size_t servers(void *arg)
     return peer_side_servers(c->side);
 }
 
-static const struct local_handler local_handler = {.polled = on_local_polled,
-                                                   .readiness = on_local_readiness,
-                                                   .watched = is_local_watched,
-                                                   .poll_peers = poll_peers,
-                                                   .servers = servers};
+static const struct local_handler local_handler = {
+    .polled = on_local_polled, .readiness = on_local_readiness, .watched = is_local_watched, .poll_peers = poll_peers};
 
 /* ---- the peers ---- */
 
@@ -316,6 +313,8 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     c->e.loop = l;
     c->e.back = b;
     c->e.metrics = &c->metrics;
+    c->e.servers = servers;
+    c->e.servers_arg = c;
     take_options(c, o);
     set_hostname(c, o->hostname);
     cluster_metrics_init(&c->metrics, m);

@@ -17,6 +17,8 @@ struct cluster_env {
     struct api *api;
     struct publish *publish; /* publish_request(): a snapshot may be another one */
     struct cluster_metrics *metrics;
+    size_t (*servers)(void *arg); /* as in pulse_opts, as the next one */
+    void *servers_arg;
     struct cluster_opts o;        /* texts and arrays are NULL: they have been passed on to the parts */
     char own_id[SERVER_ID_BYTES]; /* "": the host name makes none */
     char *hostname, advertise[LIMIT_ADDRESS_TEXT_BYTES]; /* of the local server; "": none */

@@ -139,14 +139,7 @@ static void on_silent(void *arg, struct server *s)
     readiness_invalidate(l->readiness);
 }
 
-static size_t servers(void *arg)
-{
-    struct local *l = arg;
-
-    return l->handler->servers(l->arg);
-}
-
-static const struct server_handler server_handler = {.servers = servers, .polled = on_polled, .silent = on_silent};
+static const struct server_handler server_handler = {.polled = on_polled, .silent = on_silent};
 
 struct local *local_new(const struct cluster_env *env, const struct local_handler *h, void *arg)
 {

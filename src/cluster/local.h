@@ -31,7 +31,6 @@ struct local_handler {
     void (*readiness)(void *arg, bool ready); /* its state is another */
     bool (*watched)(void *arg);               /* whether it is seen that it goes, or can never be seen */
     size_t (*poll_peers)(void *arg);          /* since it is gone; returns how many there are */
-    size_t (*servers)(void *arg);             /* server_handler.servers */
 };
 
 /* Read-only; server, its discovery and readiness may be used through their functions. */

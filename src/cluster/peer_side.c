@@ -47,25 +47,12 @@ static const char *name_of(const struct peer_side *s, const char *id)
     return other == NULL ? NULL : peer_label(other);
 }
 
-static const char *named(void *arg, const char *id)
-{
-    const char *name = name_of(arg, id);
-
-    return name != NULL ? name : id;
-}
-
 static const char *known(void *arg, const char *id)
 {
     return name_of(arg, id);
 }
 
-static size_t servers(void *arg)
-{
-    return peer_side_servers(arg);
-}
-
-static const struct server_handler server_handler = {
-    .servers = servers, .polled = on_polled, .named = named, .known = known};
+static const struct server_handler server_handler = {.polled = on_polled, .known = known};
 
 /* ---- what changes in the table ---- */
 

@@ -50,7 +50,7 @@ static void ask(void *arg);
 
 static uint64_t interval(const struct pulse *p)
 {
-    size_t n = p->o.servers(p->o.arg);
+    size_t n = p->o.servers(p->o.servers_arg);
 
     return n <= PULSE_SERVERS ? PULSE_INTERVAL_MS : PULSE_INTERVAL_MS * n / PULSE_SERVERS;
 }

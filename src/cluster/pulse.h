@@ -48,6 +48,7 @@ struct pulse_opts {
     struct api *api;
     bool peer;
     size_t (*servers)(void *arg); /* number of servers that are probed */
+    void *servers_arg;
     /* Its state or its version changed, or, for PULSE_REASON_MS, the server that it says it is, or why it is
      * UNREACHABLE. Never called from inside. */
     void (*changed)(void *arg, enum pulse_state before);

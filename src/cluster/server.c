@@ -16,10 +16,12 @@ static const char *name(const struct server *s)
 static const char *another(const struct server *s, const struct pulse_view *v)
 {
     const struct peer *p = s->peer;
+    const char *known;
 
     if (p == NULL || v->state != PULSE_ANSWERS || !v->hop || strcmp(v->hop_id, p->id) == 0)
         return NULL;
-    return s->handler->named(s->arg, v->hop_id);
+    known = s->handler->known(s->arg, v->hop_id);
+    return known != NULL ? known : v->hop_id;
 }
 
 /* Nothing of what is answered is this server's, its version neither. */
@@ -89,13 +91,6 @@ static void on_pulse(void *arg, enum pulse_state before)
         s->handler->silent(s->arg, s);
 }
 
-static size_t servers(void *arg)
-{
-    const struct server *s = arg;
-
-    return s->handler->servers(s->arg);
-}
-
 static void on_news(void *arg, const struct disco_news *n)
 {
     const struct server *s = arg;
@@ -158,8 +153,12 @@ struct server *server_new(const struct cluster_env *env, struct peer *peer, cons
         .arg = s,
     });
     s->schemas = schemas_new(env->api, peer != NULL, on_schemas, s);
-    s->pulse = pulse_new(
-        &(struct pulse_opts){.api = env->api, .peer = peer != NULL, .servers = servers, .changed = on_pulse, .arg = s});
+    s->pulse = pulse_new(&(struct pulse_opts){.api = env->api,
+                                              .peer = peer != NULL,
+                                              .servers = env->servers,
+                                              .servers_arg = env->servers_arg,
+                                              .changed = on_pulse,
+                                              .arg = s});
     if (s->discovery != NULL && s->schemas != NULL && s->pulse != NULL)
         return s;
     server_free(s);

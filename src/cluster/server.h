@@ -15,12 +15,9 @@ struct peer;
 struct server;
 
 struct server_handler {
-    size_t (*servers)(void *arg); /* number of servers that are probed */
     /* As refresh_opts.on_end. */
     void (*polled)(void *arg, struct server *s, bool ok, bool changed);
-    /* The name of the server with this ID; the ID itself if that is not known. Not called for the local server. */
-    const char *(*named)(void *arg, const char *id);
-    /* The same, NULL if that is not known. */
+    /* The name of the server with this ID; NULL if that is not known. Not called for the local server. */
     const char *(*known)(void *arg, const char *id);
     /* It no longer answers probes. May be NULL. */
     void (*silent)(void *arg, struct server *s);

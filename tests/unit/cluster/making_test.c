@@ -161,9 +161,12 @@ static bool schemas(struct parts *p)
 
 static bool server(struct parts *p)
 {
-    static const struct server_handler h = {.servers = one_server};
-    struct cluster_env env = {
-        .api = p->api, .metrics = &p->metrics, .hostname = (char[]){"cp-a"}, .o.refresh_interval_ms = 1000};
+    static const struct server_handler h = {.polled = NULL};
+    struct cluster_env env = {.api = p->api,
+                              .metrics = &p->metrics,
+                              .servers = one_server,
+                              .hostname = (char[]){"cp-a"},
+                              .o.refresh_interval_ms = 1000};
     struct server *s = server_new(&env, NULL, &h, NULL);
 
     server_free(s);
