@@ -17,7 +17,8 @@ enum { OWN_ADDRESS_BYTES = 46 };
  */
 bool own_address(int family, char out[OWN_ADDRESS_BYTES]);
 
-/* Whether a packet to this address stays on this machine: loopback, or an interface has it. Asks the kernel. */
+/* Whether a packet to this address stays on this machine: loopback, or an interface has it. Asks the kernel, by
+ * netlink: bind() would take any address where net.ipv4.ip_nonlocal_bind is set, as keepalived wants it. */
 bool own_address_is(const struct sockaddr *addr);
 
 /*

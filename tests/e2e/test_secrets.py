@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Nothing secret is written anywhere: not into the log at its most talkative, not into metrics, not into a core dump; and none is kept in memory
-longer than it is needed.  The daemon needs no system call that its unit does not allow."""
+longer than it is needed.  The daemon needs no system call, and no family of sockets, that its unit does not allow."""
 
 import base64
+import ctypes
 import json
 import os
 import re
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 
@@ -243,15 +246,19 @@ def groups_of_calls():
     return {group: whole(group) for group in groups}
 
 
+def unit_lines(wanted):
+    """The values that the unit gives this."""
+    with open(os.path.join(fixture.TREE, "contrib/systemd/mvproxy.service.in"), encoding="utf-8") as unit:
+        return [value for key, _, value in (line.strip().partition("=") for line in unit) if key == wanted]
+
+
 def allowed_calls():
     """By the SystemCallFilter= lines of the unit."""
     groups, out = groups_of_calls(), set()
-    with open(os.path.join(fixture.TREE, "contrib/systemd/mvproxy.service.in"), encoding="utf-8") as unit:
-        for line in unit:
-            key, _, value = line.strip().partition("=")
-            for word in value.lstrip("~").split() if key == "SystemCallFilter" else ():
-                calls = groups[word] if word.startswith("@") else {word}
-                out = out - calls if value.startswith("~") else out | calls
+    for value in unit_lines("SystemCallFilter"):
+        for word in value.lstrip("~").split():
+            calls = groups[word] if word.startswith("@") else {word}
+            out = out - calls if value.startswith("~") else out | calls
     return out
 
 
@@ -280,6 +287,44 @@ def test_system_calls(world):
     check({"accept4", "epoll_wait"} & made, "nothing of it is in the trace:", made)
     equal(made - allowed_calls(), set(), "system calls that the unit forbids")
     traced.start()
+
+
+def confined():
+    """In a child: sockets of other families than RestrictAddressFamilies= has are refused (EAFNOSUPPORT), as systemd does it."""
+    families = [getattr(socket, word) for value in unit_lines("RestrictAddressFamilies") for word in value.split()]
+    # A load (number of the call, then its first argument), a jump if equal, and returns: struct sock_filter.
+    program = [(0x20, 0, 0, 0), (0x15, 0, len(families) + 2, {"x86_64": 41, "aarch64": 198}[os.uname().machine]), (0x20, 0, 0, 16)]
+    program += [(0x15, len(families) - i, 0, family) for i, family in enumerate(families)]
+    program += [(0x06, 0, 0, 0x00050000 | 97), (0x06, 0, 0, 0x7fff0000)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in program))
+    libc, rule = ctypes.CDLL(None), ctypes.create_string_buffer(struct.pack("HP", len(program), ctypes.addressof(code)))
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, rule):  # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
+        os._exit(99)
+
+
+def own_address():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asks:
+        try:
+            asks.connect(("203.0.113.1", 9))  # nothing is sent
+        except OSError as error:
+            raise fixture.Skip("this machine has no route to anywhere") from error
+        return asks.getsockname()[0]
+
+
+def test_address_families(world):
+    """with the sockets that its unit allows it knows its own addresses: a configuration that leads back is refused as by hand"""
+    if os.uname().machine not in ("x86_64", "aarch64"):
+        raise fixture.Skip("the number of socket() is not known here")
+    folder, to = os.path.join(world.scratch, "families"), own_address()
+    os.mkdir(folder)
+    options = dict(world.proxies["a"].options, **{"bind-address": "0.0.0.0", "secure-port": fixture.free_port()})
+    here = "%s:%d" % (to, options["secure-port"])
+    for key, value in (("apiserver", "https://" + here), ("peers", ["elsewhere=" + here])):
+        tried = fixture.Mvproxy("families", folder, dict(options, **{key: value}))
+        tried.write_config()
+        for prepare in (None, confined):
+            done = subprocess.run([*tried.argv, "-t"], preexec_fn=prepare, capture_output=True, text=True, check=False)
+            check(done.returncode == 1 and "this proxy itself" in done.stderr, key, prepare, done)
 
 
 NOBODY = 65534
