@@ -13,6 +13,10 @@
 #include "net/tls_suites.h"
 #include "proxy/access_log.h"
 
+/* TLS has no longer names. Of as whom mvproxy asks the cluster layer (cluster/api.c) keeps a user and 63 groups, and
+ * more bytes than these of each. */
+enum { SERVER_NAME_MAX = 255, GROUPS_MAX = 63, IDENTITY_BYTES_MAX = 8 << 10 };
+
 static bool given(const char *s)
 {
     return s[0] != '\0';
@@ -160,6 +164,57 @@ static void check_header_names(struct remarks *r, const char *name, const char *
     }
 }
 
+/* ---- as whom mvproxy asks ---- */
+
+static bool emit_nothing(void *arg, struct slice name, struct slice value)
+{
+    (void)arg;
+    (void)name;
+    (void)value;
+    return true;
+}
+
+static void check_word(struct remarks *r, const char *entry, const char *word)
+{
+    const struct user u = {.name = slice_str(word), .uid = SLICE_LIT("")};
+
+    if (given(word) && user_encode(&u, user_headers_default(), NULL, emit_nothing, NULL) != USER_OK)
+        remarks_wrong(r, entry,
+                      "begins or ends with a blank, or has a control character, which no header to an API server can "
+                      "have: take it out");
+}
+
+static void check_identity(struct remarks *r)
+{
+    const char *const *groups = r->c->apiserver_groups;
+    char entry[REMARKS_NAME_BYTES];
+    size_t n = 0, bytes = 0;
+
+    need(r, "apiserver-user", r->c->apiserver_user, "a user such as system:apiserver");
+    check_word(r, "apiserver-user", r->c->apiserver_user);
+    if (strlen(r->c->apiserver_user) > IDENTITY_BYTES_MAX)
+        remarks_wrong(r, "apiserver-user", "longer than %d characters: give a user such as system:apiserver",
+                      IDENTITY_BYTES_MAX);
+    for (; groups[n] != NULL; bytes += strlen(groups[n++]))
+        check_word(r, remarks_entry(entry, "apiserver-groups", n), groups[n]);
+    if (n > GROUPS_MAX)
+        remarks_wrong(r, "apiserver-groups", "more than %d groups: take some out", GROUPS_MAX);
+    if (bytes > IDENTITY_BYTES_MAX)
+        remarks_wrong(r, "apiserver-groups", "longer than %d characters in all: take some out", IDENTITY_BYTES_MAX);
+}
+
+static void check_server_name(struct remarks *r)
+{
+    const char *name = r->c->apiserver_tls_server_name;
+
+    need(r, "apiserver-tls-server-name", name, "a name in its certificate such as kubernetes.default.svc");
+    if (strlen(name) > SERVER_NAME_MAX)
+        remarks_wrong(r, "apiserver-tls-server-name",
+                      "longer than %d characters, the most in TLS: give a name in its certificate such as "
+                      "kubernetes.default.svc",
+                      SERVER_NAME_MAX);
+}
+
 static void check_cipher_suites(struct remarks *r, const char *const *names)
 {
     bool any = names[0] == NULL;
@@ -225,9 +280,8 @@ bool config_check(const struct config *c, struct buf *errors)
     need(&r, "tls-cert-file", c->tls_cert_file, "kube-apiserver's serving certificate");
     need(&r, "tls-private-key-file", c->tls_private_key_file, "kube-apiserver's serving key");
     need(&r, "apiserver-ca-file", c->apiserver_ca_file, "the CA of kube-apiserver's serving certificate");
-    need(&r, "apiserver-tls-server-name", c->apiserver_tls_server_name,
-         "a name in its certificate such as kubernetes.default.svc");
-    need(&r, "apiserver-user", c->apiserver_user, "a user such as system:apiserver");
+    check_server_name(&r);
+    check_identity(&r);
     check_pair(&r, c->proxy_client_cert_file, "proxy-client-cert-file", c->proxy_client_key_file,
                "proxy-client-key-file");
     check_header_names(&r, "requestheader-username-headers", c->requestheader_username_headers);

@@ -127,6 +127,14 @@ static const struct {
      "certificate\n"},
     {"a name that is none", BASE "apiserver-tls-server-name: \"\"\n",
      "F:4:1: apiserver-tls-server-name: is required: give a name in its certificate such as kubernetes.default.svc\n"},
+    {"a user that no header has", BASE "apiserver-user: \" x\"\n",
+     "F:4:1: apiserver-user: begins or ends with a blank, or has a control character, which no header to an API "
+     "server can have: take it out\n"},
+    {"groups that no header has", BASE "apiserver-groups: [a, \"g \", \"g\\x7f\", a b, \xc3\xbc]\n",
+     "F:4:23: apiserver-groups: begins or ends with a blank, or has a control character, which no header to an API "
+     "server can have: take it out\n"
+     "F:4:29: apiserver-groups: begins or ends with a blank, or has a control character, which no header to an API "
+     "server can have: take it out\n"},
     {"half a pair", BASE "proxy-client-cert-file: x\n",
      "F:4:1: proxy-client-key-file: is required together with proxy-client-cert-file: give its key\n"},
     {"itself behind it", BASE "bind-address: 0.0.0.0\n",
@@ -307,21 +315,52 @@ static void test_empty_gates(void)
 }
 
 /* As long as it may be, and one character more. */
-static void test_long_prefix(void)
+/* `most` characters are taken, and one more is not. */
+static void longest(const char *option, const char *begin, size_t most, const char *said)
 {
-    char text[2048], complaints[2048], prefix[LIMIT_ETCD_PREFIX_BYTES + 2] = "/";
+    static char text[16384], complaints[2048];
     struct config *c;
 
-    for (size_t n = LIMIT_ETCD_PREFIX_BYTES; n <= LIMIT_ETCD_PREFIX_BYTES + 1; n++) {
-        memset(prefix + 1, 'r', n - 1);
-        prefix[n] = '\0';
-        (void)snprintf(text, sizeof(text), BASE "etcd-servers: http://10.0.0.2:2379\netcd-prefix: %s\n", prefix);
+    for (size_t n = most; n <= most + 1; n++) {
+        int used = snprintf(text, sizeof(text), BASE "%s: %s", option, begin);
+
+        memset(text + used, 'r', n - strlen(begin));
+        (void)snprintf(text + used + n - strlen(begin), 2, "\n");
         c = load(text, NULL, complaints, sizeof(complaints));
-        is_int(c != NULL, n == LIMIT_ETCD_PREFIX_BYTES, "etcd's prefix of %zu characters", n);
-        is_str(complaints,
-               c != NULL ? ""
-                         : "F:5:1: etcd-prefix: longer than 1024 characters: give kube-apiserver's --etcd-prefix\n",
-               "what is said of it");
+        is_int(c != NULL, n == most, "%s of %zu characters", option, n);
+        is_str(complaints, c != NULL ? "" : said, "what is said of it");
+        config_free(c);
+    }
+}
+
+static void test_long(void)
+{
+    longest("etcd-prefix", "/", LIMIT_ETCD_PREFIX_BYTES,
+            "F:4:1: etcd-prefix: longer than 1024 characters: give kube-apiserver's --etcd-prefix\n");
+    longest("apiserver-tls-server-name", "", 255,
+            "F:4:1: apiserver-tls-server-name: longer than 255 characters, the most in TLS: give a name in its "
+            "certificate such as kubernetes.default.svc\n");
+    longest("apiserver-user", "", 8192,
+            "F:4:1: apiserver-user: longer than 8192 characters: give a user such as system:apiserver\n");
+    longest("apiserver-groups", "", 8192,
+            "F:4:1: apiserver-groups: longer than 8192 characters in all: take some out\n");
+}
+
+static void test_many_groups(void)
+{
+    char text[1024], complaints[2048];
+    struct config *c;
+
+    for (size_t n = 63; n <= 64; n++) {
+        int used = snprintf(text, sizeof(text), BASE "apiserver-groups: g");
+
+        for (size_t i = 1; i < n; i++)
+            used += snprintf(text + used, sizeof(text) - (size_t)used, ",g");
+        (void)snprintf(text + used, sizeof(text) - (size_t)used, "\n");
+        c = load(text, NULL, complaints, sizeof(complaints));
+        is_int(c != NULL, n == 63, "%zu groups", n);
+        is_str(complaints, c != NULL ? "" : "F:4:1: apiserver-groups: more than 63 groups: take some out\n",
+               "what is said of them");
         config_free(c);
     }
 }
@@ -665,7 +704,8 @@ int main(void)
     test_wrong();
     test_good();
     test_empty_gates();
-    test_long_prefix();
+    test_long();
+    test_many_groups();
     test_command_line();
     test_missing_file();
     test_other_files();
