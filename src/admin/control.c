@@ -92,7 +92,7 @@ static bool to_address(const char *path, struct sockaddr_un *out, struct err *er
     memset(out, 0, sizeof(*out));
     out->sun_family = AF_UNIX;
     if (path[0] != '/' || strlen(path) >= sizeof(out->sun_path))
-        return err_set(err, "\"%s\" is not an absolute path of at most %zu bytes", path, sizeof(out->sun_path) - 1);
+        return err_set(err, "\"%s\" is not an absolute path of at most %d bytes", path, CONTROL_PATH_MAX);
     memcpy(out->sun_path, path, strlen(path) + 1);
     return true;
 }
@@ -136,12 +136,14 @@ static int open_socket(struct control *c, struct err *err)
     struct stat st;
     int fd;
 
-    if (!to_address(c->path, &addr, err) || !may_be_replaced(c->path, err))
-        return -1;
-    if (snprintf(fresh, sizeof(fresh), "%s.%ld", c->path, (long)getpid()) >= (int)sizeof(fresh)) {
-        (void)err_set(err, "\"%s\" is too long", c->path);
+    /* However many digits the number has: whether it fits is the same at each start. */
+    if (strlen(c->path) > CONTROL_PATH_MAX ||
+        snprintf(fresh, sizeof(fresh), "%s.%ld", c->path, (long)getpid()) >= (int)sizeof(fresh)) {
+        (void)err_set(err, "\"%s\" is longer than %d bytes", c->path, CONTROL_PATH_MAX);
         return -1;
     }
+    if (!to_address(c->path, &addr, err) || !may_be_replaced(c->path, err))
+        return -1;
     fd = listen_at(fresh, err);
     if (fd < 0)
         return -1;

@@ -26,8 +26,11 @@ struct control;
 struct loop;
 struct metrics;
 
+/* Of its path: it is made under another name first, with the number of the process behind. */
+enum { CONTROL_PATH_MAX = 99 };
+
 struct control_opts {
-    const char *path;                       /* absolute */
+    const char *path;                       /* absolute, at most CONTROL_PATH_MAX bytes */
     const struct control_command *commands; /* must live as long as the socket; NULL name ends it */
     void *arg;
     struct metrics *metrics;       /* NULL: nothing is counted */

@@ -9,10 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "admin/control.h"
 #include "base/clock.h"
 #include "base/duration.h"
 #include "daemon/remarks.h"
@@ -324,18 +324,20 @@ bool preflight_control_socket(const struct config *c, struct buf *errors)
 static void check_control_socket(struct preflight *p)
 {
     const char *path = p->r.c->control_socket, *slash = strrchr(path, '/');
-    char folder[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+    char folder[CONTROL_PATH_MAX + 1];
     struct stat st;
 
     if (path[0] == '\0')
         return;
-    if (path[0] != '/' || strlen(path) >= sizeof(folder)) {
-        remarks_warn(
-            &p->r, "control-socket",
-            path[0] != '/'
-                ? "%s is no whole path, so mvproxyctl cannot be used: begin it with /"
-                : "%s is longer than the path of a socket can be, so mvproxyctl cannot be used: give a shorter one",
-            path);
+    if (path[0] != '/') {
+        remarks_warn(&p->r, "control-socket", "%s is no whole path, so mvproxyctl cannot be used: begin it with /",
+                     path);
+        return;
+    }
+    if (strlen(path) > CONTROL_PATH_MAX) {
+        remarks_warn(&p->r, "control-socket",
+                     "%s is longer than %d characters, so mvproxyctl cannot be used: give a shorter one", path,
+                     CONTROL_PATH_MAX);
         return;
     }
     if (lstat(path, &st) == 0 && !S_ISSOCK(st.st_mode))

@@ -106,11 +106,31 @@ static void test_said_once(void)
     control_free(c);
 }
 
+/* Whether it is taken must not depend on how many digits the process's number has. */
+static void test_long(void)
+{
+    char longest[CONTROL_PATH_MAX + 2];
+    struct control_opts o = {.path = longest, .commands = commands};
+    struct control *c;
+    struct err err = {""};
+
+    memset(longest, 'x', sizeof(longest));
+    memcpy(longest, path, strlen(path));
+    longest[CONTROL_PATH_MAX + 1] = '\0';
+    is_null(control_new(loop, &o, &err), "a path of %d characters is refused", CONTROL_PATH_MAX + 1);
+    ok(strstr(err.text, "is longer than 99 bytes") != NULL, "said: %s", err.text);
+    longest[CONTROL_PATH_MAX] = '\0';
+    c = control_new(loop, &o, &err);
+    ok(c != NULL, "one less is taken");
+    control_free(c);
+}
+
 int main(void)
 {
     (void)snprintf(path, sizeof(path), "/tmp/mvproxy-control-file-test-%ld", (long)getpid());
     loop = loop_new(NULL);
     test_no_socket();
+    test_long();
     test_said_once();
     loop_free(loop);
     return tap_end();

@@ -25,6 +25,8 @@ enum { ROOM = 1 << 16 };
 #define PROXY(cert, key, ca, names)                                                                                    \
     "proxy-client-cert-file: @/" cert "\nproxy-client-key-file: @/" key "\nrequestheader-client-ca-file: @/" ca        \
     "\nrequestheader-allowed-names: " names "\n"
+#define X43 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+#define X86 X43 X43
 #define TLS(cert, key) "tls-cert-file: @/" cert "\ntls-private-key-file: @/" key "\n"
 
 static const struct {
@@ -151,6 +153,10 @@ static const struct {
     {"a link for a socket", S A C "control-socket: @/link\n",
      "control-socket: @/link is there, and is a symbolic link, not a socket: give another path\n"},
     {"at the root", S A C "control-socket: /none-such\n", ""},
+    {"the longest one", S A C "control-socket: /run/mvproxy/" X86 "\n", ""},
+    {"one that is too long", S A C "control-socket: /run/mvproxy/" X86 "x\n",
+     "warning: control-socket: /run/mvproxy/" X86
+     "x is longer than 99 characters, so mvproxyctl cannot be used: give a shorter one\n"},
 };
 
 /* @ becomes the folder. */
