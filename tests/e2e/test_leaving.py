@@ -4,6 +4,7 @@
 stand-ins for the service manager; on real machines they are run by tests/cluster/test_kubeadm.py."""
 
 import os
+import re
 import shutil
 import socket
 import ssl
@@ -135,13 +136,32 @@ def undone(script):
            and "# mvproxy-bypass: - --bind" in done.stdout, "mvproxy that does not come: kube-apiserver has its address again", done.stdout + done.stderr)
 
 
-KEYS = """for key in /etc/kubernetes/pki/apiserver.key "/mnt/my own.key"; do
-    touch "$key"
-    chmod 600 "$key"
+# Named in each way that YAML and the options have, by a drop-in, by the folder and by nobody.
+KEYS = """keys() {
+    printf '%s\\n' /etc/kubernetes/pki/apiserver.key "/mnt/my own.key" /mnt/single.key "/mnt/with #.key" /mnt/plain.key /mnt/etcd.key /mnt/sni.key \
+        /mnt/flow.key /mnt/egress.key /mnt/drop-in.key /mnt/folder "/etc/kubernetes/of nobody.key"
+}
+mkdir /mnt/folder /etc/systemd/system/mvproxy.service.d
+keys | while read -r key; do
+    [ -d "$key" ] || touch "$key"
+    chmod go= "$key"
 done
 useradd -r mvproxy
-setfacl -m u:mvproxy:r /etc/kubernetes/pki/apiserver.key "/mnt/my own.key"
-printf 'proxy-client-key-file: "/mnt/my own.key"\\n' >/etc/mvproxy/mvproxy.yaml
+keys | while read -r key; do setfacl -m u:mvproxy:rX "$key"; done
+setfacl -d -m u:mvproxy:r /mnt/folder
+cat >/etc/mvproxy/mvproxy.yaml <<'END'
+proxy-client-key-file: "/mnt/my own.key"
+tls-private-key-file: '/mnt/single.key'
+peer-key-file: "/mnt/with #.key" # not a comment
+some-key-file: /mnt/plain.key  # a comment
+etcd-keyfile: /mnt/etcd.key
+tls-sni-cert-key:
+- /mnt/sni.crt,/mnt/sni.key:*.example.com
+other: [/mnt/flow.crt, /mnt/flow.key]
+egress-selector-config-file: /mnt/egress.yaml
+END
+echo '      clientKey: /mnt/egress.key' >/mnt/egress.yaml
+printf '[Service]\\nExecStartPre=+setfacl -m u:mvproxy:rx /mnt/folder\\nExecStart=mvproxy --etcd-keyfile=/mnt/drop-in.key\\n' >/etc/systemd/system/mvproxy.service.d/a.conf
 """
 
 
@@ -149,8 +169,11 @@ def removed(debian):
     if shutil.which("useradd") is None or shutil.which("setfacl") is None:
         tap.skip("purged", "no useradd or setfacl here")
         return
-    done = run(KEYS + 'sh "$1/mvproxy.postrm" purge\ngetfacl -npc /etc/kubernetes/pki/apiserver.key "/mnt/my own.key"\ngetent passwd mvproxy || echo gone', debian)
-    tap.ok(done.returncode == 0 and "gone" in done.stdout and "user::rw-" in done.stdout and "r--" not in done.stdout,
+    look = 'keys | while read -r key; do getfacl -np "$key"; done\n'
+    done = run(KEYS + look + 'echo purge\nsh "$1/mvproxy.postrm" purge\n' + look + 'getent passwd mvproxy || echo gone', debian)
+    before, _, after = done.stdout.partition("purge\n")
+    tap.ok(done.returncode == 0 and "gone" in after and len(re.findall("^user:[0-9]+:r", before, re.M)) == 12 and len(re.findall("^user::rw", after, re.M)) == 12
+           and not re.search("user:[0-9]", after),
            "purged: nobody else may read the keys, and the user is gone", done.stdout + done.stderr)
     done = run(KEYS + 'printf "#!/bin/sh\\nexit 1\\n" >/mnt/bin/setfacl; chmod +x /mnt/bin/setfacl\nsh "$1/mvproxy.postrm" purge\ngetent passwd mvproxy', debian)
     tap.ok(done.returncode == 0 and "mvproxy:" in done.stdout and "/etc/kubernetes/pki/apiserver.key" in done.stderr,
