@@ -360,7 +360,7 @@ static const char *find_file(const struct check_opts *o)
     if (o->config_file != NULL)
         return o->config_file;
     if (o->status == NULL || !json_object_object_get_ex(o->status, "config", &config))
-        return access(o->else_file, F_OK) == 0 ? o->else_file : NULL;
+        return config_is_there(o->else_file) ? o->else_file : NULL;
     told = sections_text(config, "file");
     return told[0] == '\0' ? NULL : told;
 }

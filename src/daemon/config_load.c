@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/config_load.h"
 
+#include <errno.h>
+#include <unistd.h>
+
 #include "daemon/config_check.h"
 #include "daemon/options.h"
 #include "daemon/yaml_file.h"
@@ -103,4 +106,9 @@ struct config *config_load(const char *file, const struct config_setting *flags,
         return c;
     config_free(c);
     return NULL;
+}
+
+bool config_is_there(const char *file)
+{
+    return access(file, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }

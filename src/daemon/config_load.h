@@ -20,4 +20,7 @@ struct config *config_load(const char *file, const struct config_setting *flags,
 struct config *config_load_doubtful(const char *file, const struct config_setting *flags, size_t n_flags,
                                     struct buf *errors, bool *ok);
 
+/* False only of what is known not to be there: who may not look is to read it, and told why he cannot. */
+bool config_is_there(const char *file);
+
 #endif

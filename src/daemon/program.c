@@ -156,7 +156,7 @@ static int with_config(const struct flags *f, struct buf *errors)
 
     if (f->mode == FLAGS_RUN)
         app_hold_signals();
-    if (args.config_file == NULL && access(DEFAULT_CONFIG_FILE, F_OK) == 0)
+    if (args.config_file == NULL && config_is_there(DEFAULT_CONFIG_FILE))
         args.config_file = DEFAULT_CONFIG_FILE;
     c = config_load_doubtful(args.config_file, args.flags, args.n_flags, errors, &ok);
     if (c == NULL || (!ok && (f->mode != FLAGS_CHECK || args.config_file == NULL))) {

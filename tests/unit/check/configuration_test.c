@@ -47,6 +47,9 @@ static const struct {
     {"no file", NULL, "none.yaml", NULL, NULL, NULL, true,
      "XX there is no configuration: none.yaml is not there\n    what to do: write it (examples/mvproxy.yaml of the "
      "documentation is one), or give --config FILE\n\n1 wrong, 0 to be looked at, 0 well.\n"},
+    {"a file that nobody gets at", NULL, "loop", NULL, NULL, NULL, true,
+     "XX loop: Too many levels of symbolic links\n    what to do: give the path of a YAML file\n\n1 wrong, 0 to be "
+     "looked at, 0 well.\n"},
     {"a wrong file", "wrong.yaml", NULL, NULL, NULL, NULL, true,
      "XX wrong.yaml:10:1: nonsense: unknown option\n    what to do: take it out (mvproxy --help names those that there "
      "are)\n\n1 wrong, 0 to be looked at, 0 well.\n"},
@@ -216,6 +219,8 @@ int main(int argc, char **argv)
     write_file("good.yaml", BASE);
     write_file("doubtful.yaml", BASE "trusted-proxies: [0.0.0.0/0]\n");
     write_file("wrong.yaml", BASE "nonsense: 1\n");
+    if (symlink("loop", "loop") != 0)
+        tap_bail("symlink");
     write_file("nameless.yaml",
                "tls-cert-file: c\ntls-private-key-file: k\napiserver-ca-file: a\nbind-address: 10.0.0.9\npeer-ca-file: "
                "p\nproxy-client-cert-file: f\nproxy-client-key-file: g\nrequestheader-client-ca-file: r\n");
@@ -246,6 +251,7 @@ int main(int argc, char **argv)
     is_u64(descriptors_open(), descriptors, "all files are closed");
     (void)unlink("good.yaml");
     (void)unlink("wrong.yaml");
+    (void)unlink("loop");
     (void)unlink("doubtful.yaml");
     (void)unlink("nameless.yaml");
     if (chdir("/") != 0 || rmdir(folder) != 0)

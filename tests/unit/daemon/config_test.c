@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/limits.h"
@@ -504,6 +506,31 @@ static void test_missing_file(void)
     buf_free(&errors);
 }
 
+/* A folder that this user may not search, as after an install with umask 077. */
+static void test_closed_folder(void)
+{
+    char closed[80], inside[96];
+    int status = 0;
+    pid_t child;
+
+    (void)snprintf(closed, sizeof(closed), "%s.closed", path);
+    (void)snprintf(inside, sizeof(inside), "%s/mvproxy.yaml", closed);
+    if (mkdir(closed, 0700) != 0)
+        tap_bail("mkdir");
+    ok(!config_is_there(inside), "a file that is not there");
+    (void)fflush(NULL);
+    child = fork();
+    if (child == 0) {
+        bool another = geteuid() == 0 ? setuid(65534) == 0 : chmod(closed, 0) == 0;
+
+        _exit(another && config_is_there(inside) ? 0 : 1);
+    }
+    ok(waitpid(child, &status, 0) == child && status == 0, "whose folder is closed may be there");
+    (void)snprintf(inside, sizeof(inside), "%s/x", path);
+    ok(config_is_there(path) && !config_is_there(inside), "nothing is below a file");
+    (void)rmdir(closed);
+}
+
 /* --dump-config is a configuration file that means the same. */
 static void test_dump_round_trip(void)
 {
@@ -708,6 +735,7 @@ int main(void)
     test_many_groups();
     test_command_line();
     test_missing_file();
+    test_closed_folder();
     test_other_files();
     test_memory();
     test_dump_round_trip();
