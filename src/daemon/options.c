@@ -226,14 +226,21 @@ static bool no_memory(struct buf *errors)
     return false;
 }
 
+/* In YAML it can be written, and would be the end of the value. */
+static bool has_nul(const struct option *o, struct slice text, const struct config_place *at, struct buf *errors)
+{
+    if (memchr(text.p, '\0', text.n) == NULL)
+        return false;
+    config_complain(errors, at, "%s: must not contain a NUL character: take it out", o->name);
+    return true;
+}
+
 static bool set_text(struct config *c, const struct option *o, const struct config_setting *s, struct buf *errors)
 {
     struct slice copy;
 
-    if (memchr(s->values[0].p, '\0', s->values[0].n) != NULL) {
-        config_complain(errors, &s->places[0], "%s: must not contain a NUL character: take it out", o->name);
+    if (has_nul(o, s->values[0], &s->places[0], errors))
         return false;
-    }
     if (o->choices != NULL && !is_choice(o->choices, s->values[0])) {
         config_complain(errors, &s->places[0], "%s: \"%.*s\" is not possible: give one of %s", o->name,
                         (int)s->values[0].n, s->values[0].p, o->choices);
@@ -363,6 +370,8 @@ static bool set_list(struct config *c, const struct option *o, const struct conf
                                 o->name);
                 return false;
             }
+            if (has_nul(o, item, &s->places[i], errors))
+                return false;
             copy = arena_copy(c->arena, item);
             if (copy.p == NULL)
                 return no_memory(errors);
