@@ -638,10 +638,10 @@ int command_line_run(int argc, char **argv)
     take_help(&c);
     if (c.version) {
         puts("mvproxyctl " PACKAGE_VERSION);
-        return EXIT_FINE;
+        return finish(EXIT_FINE);
     }
     if (c.command != NULL)
         return finish(run_command(&c));
     print_help(c.help ? stdout : stderr);
-    return c.help ? EXIT_FINE : EXIT_WRONG_USE;
+    return finish(c.help ? EXIT_FINE : EXIT_WRONG_USE);
 }

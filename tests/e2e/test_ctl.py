@@ -477,7 +477,7 @@ def test_dead_server(world):
 def test_full_disk(world):
     """what cannot be written is said: an empty file is not well"""
     program = os.path.join(os.path.dirname(fixture.mvproxy_binary()), "mvproxyctl")
-    for command in ("status", "metrics", "config"):
+    for command in ("status", "metrics", "config", "--help", "help", "--version"):
         with open("/dev/full", "w", encoding="utf-8") as full:
             done = subprocess.run([program, "--socket", world.proxies["a"].options["control-socket"], command], stdout=full,
                                   stderr=subprocess.PIPE, text=True, check=False)
