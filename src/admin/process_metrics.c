@@ -62,6 +62,14 @@ static double read_waiting(void)
     return waited == NULL ? -1 : (double)strtoull(waited, NULL, 10) / 1e9;
 }
 
+/* What /proc alone tells is not there until it has told it: 0 would be a fact. Where it does not once, as without a
+ * descriptor to spare, what was last counts. */
+static void set_known(struct metric *m, double value)
+{
+    metric_set(m, value);
+    metric_show(m, true);
+}
+
 /*
  * Linux tells their number as the folder's size since 6.2. Before it they have to be read one by one, a microsecond
  * each: of many thousands only a part is in one turn, and the next exposition goes on.
@@ -72,7 +80,7 @@ static void count_fds(struct process_metrics *p)
     struct stat st;
 
     if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0) {
-        metric_set(p->open_fds, (double)st.st_size);
+        set_known(p->open_fds, (double)st.st_size);
         return;
     }
     if (p->fds == NULL) {
@@ -86,7 +94,7 @@ static void count_fds(struct process_metrics *p)
         }
         closedir(p->fds);
         p->fds = NULL;
-        metric_set(p->open_fds, p->n_fds);
+        set_known(p->open_fds, p->n_fds);
     }
 }
 
@@ -105,9 +113,9 @@ static void collect(void *arg)
     if (waiting >= 0)
         metric_add(p->waiting, waiting - metric_value(p->waiting));
     if (read_stat(fields, FIELDS)) {
-        metric_set(p->threads, (double)fields[FIELD_THREADS]);
-        metric_set(p->virtual, (double)fields[FIELD_VSIZE]);
-        metric_set(p->resident, (double)fields[FIELD_RSS] * (double)sysconf(_SC_PAGESIZE));
+        set_known(p->threads, (double)fields[FIELD_THREADS]);
+        set_known(p->virtual, (double)fields[FIELD_VSIZE]);
+        set_known(p->resident, (double)fields[FIELD_RSS] * (double)sysconf(_SC_PAGESIZE));
     }
     count_fds(p);
     metric_add(p->log_dropped, (double)log_dropped() - metric_value(p->log_dropped));
@@ -115,7 +123,7 @@ static void collect(void *arg)
         metric_set(p->max_fds, (double)limit.rlim_cur);
 }
 
-/* Seconds since 1970: boot time plus field 22, in ticks since then. */
+/* Seconds since 1970: boot time plus field 22, in ticks since then. 0: /proc does not tell. */
 static double start_time(void)
 {
     enum { FIELD_STARTTIME = 22 - 4, FIELDS };
@@ -142,9 +150,12 @@ static void declare_build_info(struct metrics *m, const char *version)
 
 void process_metrics_start_time(struct metrics *m)
 {
-    metric_set(
-        metric_single(m, METRIC_GAUGE, "process_start_time_seconds", "Start of the process, seconds since 1970."),
-        start_time());
+    struct metric *start =
+        metric_single(m, METRIC_GAUGE, "process_start_time_seconds", "Start of the process, seconds since 1970.");
+    double at = start_time();
+
+    metric_set(start, at);
+    metric_show(start, at > 0);
 }
 
 struct process_metrics *process_metrics_new(struct metrics *m, const char *version)
@@ -158,6 +169,10 @@ struct process_metrics *process_metrics_new(struct metrics *m, const char *versi
     p->virtual = metric_single(m, METRIC_GAUGE, "process_virtual_memory_bytes", "Virtual memory.");
     p->resident = metric_single(m, METRIC_GAUGE, "process_resident_memory_bytes", "Resident memory.");
     p->open_fds = metric_single(m, METRIC_GAUGE, "process_open_fds", "Open file descriptors.");
+    metric_show(p->threads, false);
+    metric_show(p->virtual, false);
+    metric_show(p->resident, false);
+    metric_show(p->open_fds, false);
     p->max_fds = metric_single(m, METRIC_GAUGE, "process_max_fds", "Most file descriptors that may be open.");
     p->log_dropped = metric_single(m, METRIC_COUNTER, "mvproxy_log_lines_dropped_total",
                                    "Lines of the log that nobody took in time, or that could not be written.");

@@ -3,15 +3,17 @@
 #include "admin/metrics_text.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "admin/process_metrics.h"
 #include "lib/tap.h"
 
-enum { TEXT_BYTES = 1 << 16, MORE_FDS = 40 };
+enum { TEXT_BYTES = 1 << 16, MORE_FDS = 40, NO_CHROOT = 99 };
 
 static const char *const one[] = {"code", NULL};
 static const char *const two[] = {"code", "name", NULL};
@@ -296,6 +298,48 @@ static void test_process(void)
     process_metrics_free(p);
 }
 
+/* In a child: what is exported with nothing in /proc. */
+static int exported_wrongly(const char *root)
+{
+    static const char *const unknown[] = {"process_start_time_seconds", "process_threads",
+                                          "process_virtual_memory_bytes", "process_resident_memory_bytes",
+                                          "process_open_fds"};
+    struct metrics *m;
+    struct buf out;
+    int wrong;
+
+    if (chroot(root) != 0 && (unshare(CLONE_NEWUSER) != 0 || chroot(root) != 0))
+        return NO_CHROOT;
+    m = metrics_new();
+    (void)process_metrics_new(m, "1");
+    buf_init(&out, TEXT_BYTES);
+    metrics_text_write(&out, m, METRICS_PROMETHEUS);
+    wrong = memmem(buf_slice(&out).p, buf_len(&out), "process_cpu_seconds_total", 25) == NULL;
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++)
+        wrong += memmem(buf_slice(&out).p, buf_len(&out), unknown[i], strlen(unknown[i])) != NULL;
+    return wrong;
+}
+
+static void test_without_proc(void)
+{
+    char root[] = "/tmp/mvproxy-metrics-test-XXXXXX";
+    int status = 0;
+    pid_t child;
+
+    if (mkdtemp(root) == NULL)
+        tap_bail("mkdtemp");
+    (void)fflush(NULL);
+    child = fork();
+    if (child == 0)
+        _exit(exported_wrongly(root));
+    (void)waitpid(child, &status, 0);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_CHROOT)
+        tap_skip("no other root to be had", "without /proc");
+    else
+        is_int(status, 0, "what /proc does not tell is not exported");
+    (void)rmdir(root);
+}
+
 int main(void)
 {
     test_formats();
@@ -306,5 +350,6 @@ int main(void)
     test_negotiation();
     test_encoding();
     test_process();
+    test_without_proc();
     return tap_end();
 }
