@@ -9,6 +9,7 @@
 #include "base/changes.h"
 #include "base/clock.h"
 #include "base/contract.h"
+#include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/metric.h"
@@ -32,15 +33,17 @@ struct front_trust {
     struct fetch *call;
     struct loop_timer *timer;
     struct backoff backoff;
-    struct buf last;                     /* what they said when it could be read; empty: it never could */
-    enum request_header_verdict verdict; /* the last that there was */
-    struct err why;                      /* of DIFFERS and MORE */
-    struct user_headers named;           /* as far as it could last be read; in the arena */
-    struct arena *named_in;              /* NULL: it never could */
-    bool answered;                       /* since it was configured, whatever it was */
-    bool said;                           /* that it cannot be read */
+    struct buf last;                         /* what they said when it could be read; empty: it never could */
+    enum request_header_verdict verdict;     /* the last that there was */
+    struct err why;                          /* of DIFFERS and MORE */
+    struct user_headers named;               /* as far as it could last be read; in the arena */
+    struct arena *named_in;                  /* NULL: it never could */
+    unsigned char digest[HASH_SHA256_BYTES]; /* of ours */
+    bool configured;
+    bool answered; /* since it was configured, whatever it was */
+    bool said;     /* that it cannot be read */
     struct front_trust_self self;
-    unsigned status;      /* of the last answer to us as we are; 0: none */
+    unsigned status;      /* of the last answer since it was configured; 0: none */
     bool believed;        /* some answer was not such a refusal: */
     bool doubted;         /* it refuses us as those whom it does not believe: */
     uint64_t doubted_ms;  /* since then */
@@ -206,7 +209,7 @@ static bool note_belief(struct front_trust *t, unsigned status)
 
 void front_trust_doubt(struct front_trust *t)
 {
-    if (t->call == NULL && !t->doubted && is_in_date(t))
+    if (t->configured && t->call == NULL && !t->doubted && is_in_date(t))
         loop_timer_set(t->timer, 0);
 }
 
@@ -275,28 +278,73 @@ static void stop(struct front_trust *t)
     loop_timer_cancel(t->timer);
 }
 
+static void add_words(struct buf *out, const struct slice *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        buf_printf(out, "%zu:%.*s", words[i].n, (int)words[i].n, words[i].p);
+    buf_append_char(out, '|');
+}
+
+/* Of all that is compared, so that a reload without a change asks nobody. False: out of memory, so it is another. */
+static bool digest_of(const struct request_header *ours, unsigned char out[HASH_SHA256_BYTES])
+{
+    const struct user_headers *h = ours->headers;
+    struct buf words;
+    bool ok;
+
+    buf_init(&words, 2 * LIMIT_PEM_BYTES + LIMIT_SMALL_BODY);
+    if (h != NULL) {
+        add_words(&words, h->username, h->n_username);
+        add_words(&words, h->uid, h->n_uid);
+        add_words(&words, h->group, h->n_group);
+        add_words(&words, h->extra_prefix, h->n_extra_prefix);
+    }
+    for (size_t i = 0; ours->names != NULL && ours->names[i] != NULL; i++)
+        buf_printf(&words, "%zu:%s", strlen(ours->names[i]), ours->names[i]);
+    buf_append_char(&words, '|');
+    buf_append(&words, ours->ca);
+    buf_append_char(&words, '|');
+    buf_append(&words, ours->client_ca);
+    ok = !words.failed && hash_sha256(buf_slice(&words), out);
+    buf_free(&words);
+    return ok;
+}
+
 static bool is_same_self(const struct front_trust_self *a, const struct front_trust_self *b)
 {
     return a->until_s == b->until_s && a->masters == b->masters;
 }
 
+static bool is_same(struct front_trust *t, const struct request_header *ours)
+{
+    unsigned char digest[HASH_SHA256_BYTES];
+    bool known = digest_of(ours, digest), same;
+
+    same = known && t->configured && memcmp(digest, t->digest, sizeof(digest)) == 0;
+    if (known)
+        memcpy(t->digest, digest, sizeof(digest));
+    t->configured = known;
+    return same;
+}
+
 void front_trust_configure(struct front_trust *t, const struct request_header *ours,
                            const struct front_trust_self *self, bool moved)
 {
-    /* Else what is known of us stands until the next answer. */
-    if (moved || t->doubted || !is_same_self(&t->self, self))
-        t->status = 0;
+    bool same = is_same(t, ours) && is_same_self(&t->self, self) && !moved;
+
     t->ours = *ours;
     t->self = *self;
     if (ours->headers != NULL) {
         t->headers = *ours->headers;
         t->ours.headers = &t->headers;
     }
-    if (moved) {
+    if (moved)
         buf_reset(&t->last);
-        t->said = false;
-    }
-    t->answered = t->doubted = false;
+    /* Where words differ, a reload may be to say that they were put right over there. */
+    if (same && t->verdict != REQUEST_HEADER_DIFFERS && !t->doubted)
+        return;
+    t->said = t->answered = t->doubted = false;
+    t->status = 0;
     stop(t);
     backoff_reset(&t->backoff);
     if (ours->headers != NULL)
@@ -337,7 +385,7 @@ bool front_trust_expected(const struct front_trust *t, char *reason, size_t n)
 {
     struct err why = {.text = ""};
 
-    if (t->ours.headers == NULL || buf_len(&t->last) == 0 ||
+    if (!t->configured || t->ours.headers == NULL || buf_len(&t->last) == 0 ||
         request_header_compare(&t->ours, buf_slice(&t->last), &why) != REQUEST_HEADER_DIFFERS)
         return true;
     (void)snprintf(reason, n, "%s", why.text);
