@@ -276,7 +276,8 @@ static void tokens(void)
         call_free(&c[i]);
     s = k.conns[0];
     h2_conn_close(s, STREAM_CLOSE_FLUSH);
-    settle(k.k.loop);
+    ok(run_until(k.k.loop, back_kit_metric(&k.k, "mvproxy_back_connections_closed_total", "closed_by_server") == 1),
+       "one is closed");
     h2_call_send(&c[2 * N], &k, "/x", bearer[0]);
     (void)h2_asked(h2_conn(&k, N), 0);
     is_u64(k.n_conns, N + 1, "another one in the place of one that is gone");
