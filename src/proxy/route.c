@@ -567,15 +567,19 @@ static bool answers_for_itself(const struct route_query *q)
 
 /*
  * kube-apiserver's own feature sends on by group, version and resource alone, so also subresources and verbs that
- * nobody has: 404 or 405 is their truth. An mvproxy knows better, and takes it for a denial.
+ * nobody has: 404 or 405 is their truth. An mvproxy knows better, and takes it for a denial. One that asks whether
+ * anybody has it is told by the local server itself, which is up to date: a poll, of which there is one a second, would
+ * make it wait for nothing.
  */
 static void decide_rerouted(const struct route_query *q, enum disco_answer local, struct route *out)
 {
     if (local == DISCO_SERVED || answers_for_itself(q))
         decide(out, ROUTE_LOCAL, ROUTE_ROW_REROUTED);
+    else if (q->may_deny && route_nobody_else(q->served, q->info))
+        decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
     else if (!q->refreshed)
         decide(out, ROUTE_REFRESH, ROUTE_ROW_REROUTED);
-    else if ((local != DISCO_NO_RESOURCE || q->may_deny) && route_nobody_else(q->served, q->info))
+    else if (local != DISCO_NO_RESOURCE && route_nobody_else(q->served, q->info))
         decide(out, ROUTE_LOCAL, ROUTE_ROW_NOBODY);
     else
         refuse(out, ROUTE_ROW_REROUTED, STATUS_REROUTED);
