@@ -5,6 +5,8 @@
 
 #include "base/duration.h"
 
+#define MOST_SECONDS 1e15 /* 32 million years: in milliseconds a number of 64 bits still */
+
 struct json_object *field(struct json_object *o, const char *name)
 {
     struct json_object *v = NULL;
@@ -54,6 +56,10 @@ const char *field_duration(double seconds, char *out, size_t size)
 {
     char text[DURATION_BYTES];
 
-    (void)snprintf(out, size, "%s", duration_text(seconds > 0 ? (uint64_t)(seconds * 1000 + 0.5) : 0, text));
+    if (!(seconds > 0)) /* nor is it a number */
+        seconds = 0;
+    if (seconds > MOST_SECONDS)
+        seconds = MOST_SECONDS;
+    (void)snprintf(out, size, "%s", duration_text((uint64_t)(seconds * 1000 + 0.5), text));
     return out;
 }

@@ -513,10 +513,10 @@ bool show_certs(struct json_object *result)
         table_cell(t, TABLE_PLAIN, "%s", field_text(c, "option"));
         table_cell(t, TABLE_PLAIN, "%s", field_text(c, "notAfter"));
         table_cell(t,
-                   rest <= 0                    ? TABLE_BAD
+                   !(rest > 0)                  ? TABLE_BAD /* also if it is no number */
                    : field_truth(c, "endsSoon") ? TABLE_WARNING
                                                 : TABLE_GOOD,
-                   "%s", rest <= 0 ? "expired" : field_duration(rest, left, sizeof(left)));
+                   "%s", rest > 0 ? field_duration(rest, left, sizeof(left)) : "expired");
         table_cell(t, TABLE_PLAIN, "%s", field_text(c, "file"));
         good = good && rest > 0;
     }
