@@ -10,6 +10,7 @@
 #include "base/state.h"
 #include "front/clients.h"
 #include "front/memory.h"
+#include "net/loop.h"
 
 static const char *const phase_names[] = {
     [EXCHANGE_UNUSED] = "unused", [EXCHANGE_ASKED] = "asked", [EXCHANGE_ANSWERING] = "answering",
@@ -318,6 +319,12 @@ void exchange_send_away(struct exchange *x)
 void exchange_of_peer(struct exchange *x)
 {
     x->of_peer = true;
+}
+
+void exchange_vouch(struct exchange *x)
+{
+    if (x->turns != NULL)
+        x->turns->known = true;
 }
 
 bool exchange_for_client(struct exchange *x, struct slice address)

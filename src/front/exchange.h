@@ -98,6 +98,9 @@ void exchange_of_peer(struct exchange *x);
  * called in the handler.
  */
 bool exchange_for_client(struct exchange *x, struct slice address);
+/* Somebody has vouched for the client: a certificate, or a server that took his token. His connection has its turns
+ * with such from now on, not with those whom nobody knows. */
+void exchange_vouch(struct exchange *x);
 /*
  * On whose account it is if the client gives it up soon, by a reset or with its connection: a seeded hash, 0: nobody's.
  * False: that has given up so many lately that this one is to be refused. To be called in the handler.

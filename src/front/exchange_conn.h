@@ -66,6 +66,7 @@ struct exchange {
     struct front_stats *stats;
     struct clients *clients;     /* NULL: nobody is counted */
     struct quota *quota;         /* of its connection, or NULL */
+    struct loop_turns *turns;    /* of its connection, or NULL */
     struct memory_holder *heads; /* of a connection whose requests' heads are counted together, or NULL */
     struct arena *arena;         /* as long as the exchange; method and target are in it */
     struct arena *request_arena; /* the fields are in it; NULL once they are forgotten */

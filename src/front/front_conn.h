@@ -96,7 +96,7 @@ struct front_conn {
     const struct front_conn_ops *ops; /* NULL during the handshake */
     void *protocol;
     struct front_limits limits;
-    const char *turns_of; /* the address that it shares them with, as the stream's text; NULL: none */
+    struct loop_turns *turns; /* the stream's, which it shares; NULL: none */
     uint64_t id;
     uint64_t accepted_us;
     uint64_t requests;

@@ -143,6 +143,7 @@ struct h1_conn *h1_conn_new(struct front_conn *fc, loop_fn *on_wake, loop_fn *on
     c->x.stats = fc->host->stats;
     c->x.clients = fc->host->clients;
     c->x.quota = &fc->memory.held;
+    c->x.turns = fc->turns;
     c->x.client = (struct exchange_client){
         .address = stream_remote_text(fc->stream),
         .ip = stream_remote_ip(fc->stream),

@@ -576,7 +576,7 @@ bool h2_conn_start(struct front_conn *fc)
     lifetime_init(&c->life, fc->host->loop, "HTTP/2 connection");
     lifetime_work_init(&c->life, &c->work, LOOP_DEFERRED, on_work, c);
     lifetime_work_init(&c->life, &c->turn, LOOP_BULK, on_turn, c);
-    lifetime_work_share(&c->turn, fc->turns_of);
+    lifetime_work_share(&c->turn, fc->turns);
     c->timer = lifetime_timer(&c->life, on_timer, c);
     c->session = c->timer == NULL ? NULL : h2_session_new(c);
     if (c->session == NULL) {

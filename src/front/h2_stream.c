@@ -97,6 +97,7 @@ struct h2_stream *h2_stream_new(struct h2_conn *c, int32_t id, const struct exch
     st->x.stats = c->fc->host->stats;
     st->x.clients = c->fc->host->clients;
     st->x.quota = &c->fc->memory.held;
+    st->x.turns = c->fc->turns;
     st->x.heads = &c->fc->memory;
     st->x.client = (struct exchange_client){
         .address = stream_remote_text(c->stream),

@@ -2,7 +2,9 @@
 /*
  * Work that has a part of each turn of the loop, because it is dear: steps of TLS handshakes, and whatever moves much
  * (loop_internal.h). Between addresses it goes round in a ring, whoever asks most; of one address in the order in which
- * it came. Or who has a hundred connections would have a hundred times the turns of who has one.
+ * it came. Or who has a hundred connections would have a hundred times the turns of who has one. And who has a hundred
+ * addresses would have a hundred times the turns of who has one: so shares take turns first, each with a ring of its
+ * own.
  */
 #ifndef MVPROXY_NET_FAIR_QUEUE_H
 #define MVPROXY_NET_FAIR_QUEUE_H
@@ -13,6 +15,13 @@
 
 struct fair_queue;
 
+enum fair_share {
+    FAIR_STRANGERS, /* of whom nobody knows whether they may do anything at all; all handshakes */
+    FAIR_KNOWN,     /* clients whom a server or a certificate has vouched for */
+    FAIR_OWN,       /* connections to servers, and to other mvproxies; our own work */
+    FAIR_SHARES
+};
+
 /* NULL when out of memory. */
 MEM_CHECK struct fair_queue *fair_queue_new(void);
 /* None may be waiting. */
@@ -22,7 +31,8 @@ void fair_queue_free(struct fair_queue *q);
  * nothing yet, so that what was paid for comes to an end. Without memory for the address it shares one lane with all
  * such.
  */
-void fair_queue_add(struct fair_queue *q, struct loop_deferred *n, struct slice address, bool begun);
+void fair_queue_add(struct fair_queue *q, struct loop_deferred *n, enum fair_share share, struct slice address,
+                    bool begun);
 /* Of one that does not wait: nothing. */
 void fair_queue_cancel(struct fair_queue *q, struct loop_deferred *n);
 size_t fair_queue_waiting(const struct fair_queue *q);

@@ -78,9 +78,9 @@ MEM_CHECK struct loop_timer *lifetime_timer(struct lifetime *life, loop_fn *fn, 
 /* Once for each work, after lifetime_init(). Not for work that is freed before its object. */
 void lifetime_work_init(struct lifetime *life, struct lifetime_work *w, enum loop_queue queue, loop_fn *fn, void *arg);
 /* Of LOOP_BULK: with whom it takes turns (loop_deferred). */
-static inline void lifetime_work_share(struct lifetime_work *w, const char *address)
+static inline void lifetime_work_share(struct lifetime_work *w, const struct loop_turns *turns)
 {
-    w->node.address = address;
+    w->node.turns = turns;
 }
 /* Work that waits keeps its place. */
 void lifetime_queue(struct lifetime_work *w);

@@ -222,12 +222,13 @@ void loop_misuse(struct loop *l, const char *what, const char *of)
         log_error("Refused by the event loop", LT("what", what), LT("of", of));
 }
 
-/* What has no address has a lane for itself, named by what no address looks like. */
+/* What is no client's has a lane for itself, named by what no address looks like. */
 static void queue_bulk(struct loop *l, struct loop_deferred *d)
 {
-    struct slice own = slice_of((const char *)&d, sizeof(d));
-
-    fair_queue_add(l->bulk, d, d->address != NULL ? slice_str(d->address) : own, false);
+    if (d->turns == NULL)
+        fair_queue_add(l->bulk, d, FAIR_OWN, slice_of((const char *)&d, sizeof(d)), false);
+    else
+        fair_queue_add(l->bulk, d, d->turns->known ? FAIR_KNOWN : FAIR_STRANGERS, slice_str(d->turns->address), false);
 }
 
 void loop_queue(struct loop *l, enum loop_queue q, struct loop_deferred *d, loop_fn *fn, void *arg)

@@ -58,6 +58,12 @@ void loop_timer_move(struct loop_timer *t, uint64_t delay_ms);
 void loop_timer_cancel(struct loop_timer *t);
 bool loop_timer_pending(const struct loop_timer *t);
 
+/* With whom some work of LOOP_BULK has its turns. */
+struct loop_turns {
+    const char *address; /* with all of it */
+    bool known;          /* apart from all whom nobody knows, however many addresses they come from */
+};
+
 /*
  * Work for the end of this turn, after all callbacks: frees, or anything that must not run inside the caller's
  * caller. The node is embedded in the object; a node that is queued already stays queued once. What is queued while
@@ -71,8 +77,8 @@ struct loop_deferred {
     struct list_node node;
     loop_fn *fn;
     void *arg;
-    const char *address;    /* LOOP_BULK: has its turns together with all of it; NULL: its own. Valid while it waits */
-    struct fair_lane *lane; /* of a fair queue: where it waits */
+    const struct loop_turns *turns; /* LOOP_BULK: NULL: its own. Valid when it is queued */
+    struct fair_lane *lane;         /* of a fair queue: where it waits */
 };
 void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);
 void loop_defer_cancel(struct loop *l, struct loop_deferred *d);

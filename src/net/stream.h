@@ -16,7 +16,7 @@
 
 #include <sys/socket.h>
 
-#include "base/mem.h"
+#include "net/loop.h"
 
 struct loop;
 struct stream;
@@ -84,8 +84,8 @@ void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg);
 /* A new message begins: what comes now says nothing of the amount to come. Streams on which much comes share a part of
  * each turn, so that the others are not held up; this one is not among them until much comes again. */
 void stream_begin_message(struct stream *s);
-/* There it has the turns of its address, with all others that say so, not its own. The address, or NULL: none. */
-const char *stream_share_turns(struct stream *s);
+/* There it has the turns of its address, with all others that say so; they live as long as it. NULL: its own. */
+struct loop_turns *stream_share_turns(struct stream *s);
 
 /* The first contiguous piece of what waits, valid until the next call on this stream; n is 0 when nothing waits. */
 struct slice stream_peek(struct stream *s);

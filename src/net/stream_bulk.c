@@ -46,12 +46,13 @@ void stream_bulk_init(struct stream *s)
     lifetime_work_init(&s->life, &s->bulk_work, LOOP_BULK, bulk_work, s);
 }
 
-const char *stream_share_turns(struct stream *s)
+struct loop_turns *stream_share_turns(struct stream *s)
 {
-    const char *address = s->remote_ip[0] != '\0' ? s->remote_ip : NULL;
-
-    lifetime_work_share(&s->bulk_work, address);
-    return address;
+    if (s->remote_ip[0] == '\0')
+        return NULL;
+    s->turns.address = s->remote_ip;
+    lifetime_work_share(&s->bulk_work, &s->turns);
+    return &s->turns;
 }
 
 bool stream_read_later(struct stream *s)

@@ -43,8 +43,7 @@ struct stream_ops {
     void (*read_now)(struct stream *s);
     /* Turns plain bytes into what goes on the wire, at the end of s->out. False: out of memory or broken. */
     bool (*encode)(struct stream *s, struct slice data);
-    /* The same for the orderly end. */
-    void (*encode_end)(struct stream *s);
+    void (*encode_end)(struct stream *s);              /* the same for the orderly end */
     void (*charge)(struct stream *s, struct quota *q); /* what it holds, as stream_charge(); may be NULL */
     /* The descriptor is about to be closed: no event may be left. */
     void (*detach)(struct stream *s);
@@ -88,8 +87,9 @@ struct stream {
     struct loop_timer *timer; /* opening, lingering */
     struct lifetime_work deliver_work, flush_work, exit_work, bulk_work;
     struct loop_deferred closing;
-    char *failure;        /* NULL on a broken stream: out of memory */
-    struct tls_conn *tls; /* stream_tls.c's; NULL for plain */
+    struct loop_turns turns; /* of bulk_work */
+    char *failure;           /* NULL on a broken stream: out of memory */
+    struct tls_conn *tls;    /* stream_tls.c's; NULL for plain */
     uint64_t bytes_in, bytes_out, wire_out;
     bool tunnelled;                            /* through a proxy */
     char *carrier_failure;                     /* why the relay below ended; its bytes are read first */

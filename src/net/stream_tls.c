@@ -507,7 +507,7 @@ static void on_handshake_input(evutil_socket_t fd, short what, void *arg)
     (void)what;
     loop_enter(l);
     if (s->state == STREAM_HANDSHAKING)
-        fair_queue_add(queue_of(s), &s->tls->step, slice_str(s->remote_ip), s->tls->ssl != NULL);
+        fair_queue_add(queue_of(s), &s->tls->step, FAIR_STRANGERS, slice_str(s->remote_ip), s->tls->ssl != NULL);
     loop_leave(l);
 }
 
@@ -552,7 +552,7 @@ static void tls_start(struct stream *s)
     t->session_key = session_key(s, t);
     if (t->session_key != NULL)
         tls_sessions_offer(t->ctx->sessions, t->ssl, t->session_key);
-    fair_queue_add(queue_of(s), &t->step, slice_str(s->remote_ip), false);
+    fair_queue_add(queue_of(s), &t->step, FAIR_STRANGERS, slice_str(s->remote_ip), false);
 }
 
 static void tls_detach(struct stream *s)

@@ -92,7 +92,7 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     loop_enter(l);
-    fair_queue_add(loop_handshakes(l), &h->step, slice_str(h->ip), h->begun);
+    fair_queue_add(loop_handshakes(l), &h->step, FAIR_STRANGERS, slice_str(h->ip), h->begun);
     loop_leave(l);
 }
 

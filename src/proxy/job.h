@@ -105,11 +105,10 @@ struct proxy {
     struct served *nobody; /* a snapshot without servers */
     struct proxy_config *config;
     void (*act)(struct job *j); /* decides where a job goes and sends it there; for decide.c, below that code */
-    struct list under_way;      /* of struct job, the oldest first */
-    struct list long_running;   /* of struct job */
-    struct holders holders;     /* of struct job */
-    struct list tunnels;        /* of struct upgrade, oldest first */
-    struct work_queue work;     /* of jobs */
+    struct list under_way, long_running; /* of struct job, the oldest first */
+    struct holders holders;              /* of struct job */
+    struct list tunnels;                 /* of struct upgrade, oldest first */
+    struct work_queue work;              /* of jobs */
     struct traffic traffic;
     char *hsts; /* Strict-Transport-Security of the local server; NULL: none, or not known yet */
     uint64_t dice;
@@ -126,6 +125,7 @@ void job_set_state(struct job *j, enum job_state state); /* the only way it chan
 void job_set_stage(struct job *j, enum job_stage stage); /* likewise */
 /* Whether it may have an effect each time it is sent, whatever its method: an upgrade, a program behind the server. */
 bool job_acts(const struct job *j);
+bool job_is_vouched(const struct job *j); /* by a certificate, a front proxy, or a server that took its token */
 /* Counts who asks for what not all servers serve: once, and again for each further hour that the request is open. */
 void job_note_asker(struct job *j);
 /* These end a job: they count and log it, cancel what is under way, drop references and end the exchange. */

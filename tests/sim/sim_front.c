@@ -196,6 +196,11 @@ bool exchange_may_ask(struct exchange *x, uint64_t account)
     return true;
 }
 
+void exchange_vouch(struct exchange *x)
+{
+    (void)x;
+}
+
 void exchange_of_peer(struct exchange *x)
 {
     (void)x;

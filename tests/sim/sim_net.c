@@ -17,6 +17,7 @@ struct stream {
     struct sim_net *net;
     struct pipe *pipe;
     enum pipe_side side;
+    struct loop_turns turns;
     stream_fn *fn;
     void *arg;
     void (*on_closed)(void *arg);
@@ -394,9 +395,10 @@ void stream_begin_message(struct stream *s)
     (void)s;
 }
 
-const char *stream_share_turns(struct stream *s)
+struct loop_turns *stream_share_turns(struct stream *s)
 {
-    return stream_remote_ip(s);
+    s->turns.address = stream_remote_ip(s);
+    return &s->turns;
 }
 
 /* ---- life ---- */

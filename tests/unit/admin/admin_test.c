@@ -272,7 +272,7 @@ static void spend(void *arg)
 
     while (clock_us() < end)
         ;
-    fair_queue_add(loop_handshakes(b->loop), &b->step, SLICE_LIT("10.0.0.1"), false);
+    fair_queue_add(loop_handshakes(b->loop), &b->step, FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), false);
 }
 
 /* The handshake of one client of the admin listener, how many steps of handshakes wait at most, and whether it ends. */

@@ -13,10 +13,16 @@ struct guest {
 static struct guest guests[8] = {{.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"},
                                  {.name = "e"}, {.name = "f"}, {.name = "g"}, {.name = "h"}};
 
+static void come_of(struct fair_queue *q, enum fair_share share, const char *names, const char *address)
+{
+    for (; *names != '\0'; names++)
+        fair_queue_add(q, &guests[*names - 'a'].n, share, slice_str(address), false);
+}
+
 static void come(struct fair_queue *q, const char *names, const char *address, bool begun)
 {
     for (; *names != '\0'; names++)
-        fair_queue_add(q, &guests[*names - 'a'].n, slice_str(address), begun);
+        fair_queue_add(q, &guests[*names - 'a'].n, FAIR_STRANGERS, slice_str(address), begun);
 }
 
 /* In the order in which they are served. */
@@ -55,6 +61,28 @@ static void test_turns(void)
     come(q, "ab", "10.0.0.1", false);
     come(q, "a", "10.0.0.1", false);
     is_str(serve(q, 8), "ab", "who waits and comes again waits once, and keeps the place");
+    fair_queue_free(q);
+}
+
+/* However many addresses there are in one. */
+static void test_shares(void)
+{
+    struct fair_queue *q = fair_queue_new();
+
+    come_of(q, FAIR_STRANGERS, "a", "10.0.0.1");
+    come_of(q, FAIR_STRANGERS, "b", "10.0.0.2");
+    come_of(q, FAIR_STRANGERS, "c", "10.0.0.3");
+    come_of(q, FAIR_STRANGERS, "d", "10.0.0.4");
+    come_of(q, FAIR_OWN, "ef", "x");
+    come_of(q, FAIR_KNOWN, "g", "10.0.0.1");
+    is_str(serve(q, 8), "agebfcd", "shares in turn, and who is alone in one is served after two others at most");
+
+    come_of(q, FAIR_KNOWN, "a", "10.0.0.1");
+    come_of(q, FAIR_STRANGERS, "b", "10.0.0.1");
+    fair_queue_cancel(q, &guests[0].n);
+    is_u64(fair_queue_waiting(q), 1, "one address in two shares: each for itself");
+    come_of(q, FAIR_KNOWN, "b", "10.0.0.1");
+    is_str(serve(q, 8), "b", "who waits keeps the place, also if he would have another share now");
     fair_queue_free(q);
 }
 
@@ -97,6 +125,7 @@ static void test_without_memory(void)
 int main(void)
 {
     test_turns();
+    test_shares();
     test_leaving();
     test_without_memory();
     return tap_end();

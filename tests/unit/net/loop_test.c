@@ -249,7 +249,7 @@ static void test_handshakes_in(struct loop *l, struct fair_queue *q, uint64_t pa
         dear[i].g = &g;
         dear[i].takes_us = part_us;
         dear[i].n = (struct loop_deferred){.fn = spend, .arg = &dear[i]};
-        fair_queue_add(q, &dear[i].n, SLICE_LIT("10.0.0.1"), false);
+        fair_queue_add(q, &dear[i].n, FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), false);
     }
     loop_defer(l, &g.a, say_a, &g);
     loop_run_once(l, 10000);
@@ -276,7 +276,7 @@ static void test_handshakes(struct loop *l)
         dear[i].g = &g;
         dear[i].takes_us = SERVER_HANDSHAKE_TURN_US;
         dear[i].n = (struct loop_deferred){.fn = spend, .arg = &dear[i]};
-        fair_queue_add(i < 2 ? clients : servers, &dear[i].n, SLICE_LIT("10.0.0.1"), false);
+        fair_queue_add(i < 2 ? clients : servers, &dear[i].n, FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), false);
     }
     loop_run_once(l, 10000);
     is_str(g.text, "13", "one with a client and one with a server in a turn");
@@ -324,14 +324,18 @@ static void test_part(struct loop *l, enum loop_queue q, const char *first, cons
     is_str(g.text, then, "who has been served was not queued twice");
 }
 
+static const struct loop_turns one = {.address = "10.0.0.1"}, another = {.address = "10.0.0.2"},
+                               known = {.address = "10.0.0.1", .known = true};
+
 static void test_bulk_by_address(struct loop *l)
 {
     struct log g = {.l = l};
-    struct piece piece[] = {{.name = "1", .d.address = "10.0.0.1"},
-                            {.name = "2", .d.address = "10.0.0.1"},
-                            {.name = "3", .d.address = "10.0.0.1"},
-                            {.name = "4", .d.address = "10.0.0.1"},
-                            {.name = "a", .d.address = "10.0.0.2"},
+    struct piece piece[] = {{.name = "1", .d.turns = &one},
+                            {.name = "2", .d.turns = &one},
+                            {.name = "3", .d.turns = &one},
+                            {.name = "4", .d.turns = &one},
+                            {.name = "a", .d.turns = &another},
+                            {.name = "k", .d.turns = &known},
                             {.name = "x"},
                             {.name = "y"}};
 
@@ -340,13 +344,14 @@ static void test_bulk_by_address(struct loop *l)
         piece[i].began_us = clock_us();
         loop_bulk(l, &piece[i].d, move_much, &piece[i]);
     }
-    loop_run_once(l, 10000);
-    loop_run_once(l, 10000);
-    is_str(g.text, "1a", "addresses take turns, however much one of them has queued");
+    for (int i = 0; i < 4; i++)
+        loop_run_once(l, 10000);
+    is_str(g.text, "1kxa",
+           "addresses take turns, however much one of them has queued; so do strangers, others, our own");
     loop_bulk_cancel(l, &piece[1].d);
     for (size_t i = 0; i < ROWS(piece); i++)
         loop_run_once(l, 0);
-    is_str(g.text, "1axy34", "so does each that has none");
+    is_str(g.text, "1kxay34", "each that has no address has its own");
 }
 
 /* Queues itself again, as a stream does on which there is more. */
@@ -368,7 +373,7 @@ static void go_on(void *arg)
 static void test_bulk_again(struct loop *l)
 {
     struct log g = {.l = l};
-    struct again again[] = {{.name = "a", .g = &g, .d.address = "10.0.0.1"}, {.name = "b", .g = &g}};
+    struct again again[] = {{.name = "a", .g = &g, .d.turns = &one}, {.name = "b", .g = &g, .d.turns = &another}};
 
     for (size_t i = 0; i < ROWS(again); i++)
         loop_bulk(l, &again[i].d, go_on, &again[i]);
@@ -461,7 +466,7 @@ static void test_events(struct loop *l)
     }
     loop_defer(l, &g.a, say_a, &g);
     handshake.n = (struct loop_deferred){.fn = spend, .arg = &handshake};
-    fair_queue_add(loop_handshakes(l), &handshake.n, SLICE_LIT("10.0.0.1"), false);
+    fair_queue_add(loop_handshakes(l), &handshake.n, FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), false);
     loop_run_once(l, 10000);
     first = strcspn(g.text, "a");
     ok(first >= 1 && first <= 2, "a turn begins no further callback when events have had their part: %s", g.text);
