@@ -9,6 +9,7 @@
 #include "proxy/answer.h"
 #include "proxy/decide.h"
 #include "proxy/held.h"
+#include "proxy/redact.h"
 #include "proxy/relay.h"
 #include "proxy/upgrade.h"
 
@@ -374,7 +375,7 @@ static void refuse_failed(struct job *j, const struct back_failure_info *f)
 static void log_failure(const struct job *j, const struct back_failure_info *f)
 {
     log_v(3, "Request to API server failed", LT("server", j->peer != NULL ? j->peer->host : "local"),
-          LS("path", j->info.raw_path), LT("err", f->text), LB("reusedConnection", f->reused),
+          LS("path", redact_path(j->info.raw_path)), LT("err", f->text), LB("reusedConnection", f->reused),
           LB("requestSent", f->request_sent));
 }
 
