@@ -20,9 +20,6 @@ static struct h2_call *call_of(nghttp2_session *session, int32_t id)
     return call;
 }
 
-/* Go's servers open two windows with each read, and read by as little as 512 bytes. */
-enum { UPDATES_PER_FRAME = 8, BYTES_PER_UPDATE = 128 };
-
 /* What our bodies account for, and a reset for each request: Go's servers reset what they have answered early. */
 static bool is_due(struct h2_client *c, const nghttp2_frame_hd *hd)
 {
@@ -163,7 +160,7 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
         }
         break;
     case NGHTTP2_DATA:
-        c->updates_due += UPDATES_PER_FRAME + frame->hd.length / BYTES_PER_UPDATE;
+        c->updates_due += H2_UPDATES_PER_FRAME + frame->hd.length / H2_BYTES_PER_UPDATE;
         break;
     case NGHTTP2_RST_STREAM:
         /* nghttp2 would let the others go on; but whoever ignores windows makes us hold what we said we would not. */

@@ -396,9 +396,15 @@ static void on_starved(int error, void *arg)
 
 /* ---- drain ---- */
 
-static bool holds_drain(const struct front_conn *fc)
+static bool is_stranger(const struct front_conn *fc)
 {
-    return fc->ops != NULL && fc->ops->busy(fc->protocol) && !fc->ops->drips(fc->protocol, TIMEOUT_BODY_DRAIN_MS);
+    return fc->turns != NULL && !fc->turns->known;
+}
+
+static bool holds_drain(struct front_conn *fc)
+{
+    return fc->ops != NULL && fc->ops->busy(fc->protocol) && !fc->ops->drips(fc->protocol, TIMEOUT_BODY_DRAIN_MS) &&
+           !room_is_slow_reader(fc, TIMEOUT_BODY_DRAIN_MS, !is_stranger(fc));
 }
 
 static void tell(struct front_conn *fc)
@@ -409,7 +415,8 @@ static void tell(struct front_conn *fc)
 
 /*
  * Who has not sent a whole request by now does not hold us up: half a head, a handshake that does not go on, silence.
- * A body that comes may do so, one in drips not.
+ * A body that comes may do so, one in drips not. Nor who does not take his answers; nobody has vouched for a stranger,
+ * so he has to take at once what waits.
  */
 static void end_if_not_busy(struct front_conn *fc)
 {

@@ -33,12 +33,22 @@ static bool rate_exceeded(struct h2_conn *c, struct h2_rate *r, unsigned limit)
     return ++r->count > limit;
 }
 
-/* Of WINDOW_UPDATE there are many in good order; what another mvproxy resets was counted there, by client. */
-static bool is_cheap(const struct h2_conn *c, const nghttp2_frame_hd *hd)
+static bool is_due(struct h2_conn *c)
+{
+    if (c->updates_due == 0)
+        return false;
+    c->updates_due--;
+    return true;
+}
+
+/* What another mvproxy resets was counted there, by client. */
+static bool is_cheap(struct h2_conn *c, const nghttp2_frame_hd *hd)
 {
     const struct h2_stream *st;
 
-    if (hd->type == NGHTTP2_WINDOW_UPDATE || (hd->type == NGHTTP2_RST_STREAM && c->of_peer))
+    if (hd->type == NGHTTP2_WINDOW_UPDATE)
+        return !is_due(c);
+    if (hd->type == NGHTTP2_RST_STREAM && c->of_peer)
         return false;
     if (h2_frame_is_cheap(hd) || hd->type != NGHTTP2_CONTINUATION)
         return h2_frame_is_cheap(hd);
@@ -119,6 +129,8 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
         trailers_begin(stream_by(session, frame->hd.stream_id));
     else if (!request_begins(c, frame->hd.stream_id))
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* of whose end nobody is told */
+    else
+        c->updates_due += H2_UPDATES_PER_FRAME; /* some clients open each stream's window */
     c->head_since_ms = loop_now_ms(c->fc->host->loop);
     c->head_id = frame->hd.stream_id;
     return 0;
@@ -280,6 +292,8 @@ static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, v
     bool may_end = frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS;
     struct h2_stream *st;
 
+    if (frame->hd.type == NGHTTP2_DATA)
+        c->updates_due += H2_UPDATES_PER_FRAME + frame->hd.length / H2_BYTES_PER_UPDATE;
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR &&
         (c->state == H2_SERVING || c->state == H2_ANNOUNCED || c->state == H2_LEAVING)) {
         c->close_reason = FRONT_CLOSE_BAD_REQUEST;

@@ -114,6 +114,7 @@ struct h2_conn {
     uint64_t unread_due_ms, unread_mark;
     uint64_t announced_ms, failed_ms, progress_ms; /* PARTED: when untaken_seen last became less */
     struct h2_rate resets, control;
+    uint64_t updates_due; /* WINDOW_UPDATEs that requests, and the answers sent so far, account for */
     /* ANNOUNCED: the client answered our PING or had its time. LEAVING: until GOAWAY is sent nothing is read. */
     bool heard, parting;
     /* An answer said so: GOAWAY is due; the socket is broken; something could not be queued that had to be. */

@@ -111,15 +111,23 @@ static void look_at_reader(struct front_conn *fc)
  * In all the time since its mark something has waited, for it has not yet taken what waited then, and it took less than
  * a byte in drips would be. Of who does better the time begins anew, so that haste at first does not count for ever.
  */
-static bool takes_slowly(struct front_conn *fc)
+static bool takes_slowly(struct front_conn *fc, bool indulged)
 {
     uint64_t ms = loop_now_ms(fc->host->loop) - fc->mark.since_ms;
     struct taking t = taking_of(fc);
+    bool haste = indulged && t.taken - fc->mark.taken >= ms / 1000 * LIMIT_SLOW_READER_RATE;
 
-    if (t.waiting > 0 && t.taken < fc->mark.due && t.taken - fc->mark.taken < ms / 1000 * LIMIT_SLOW_READER_RATE)
+    if (t.waiting > 0 && t.taken < fc->mark.due && !haste)
         return true;
     mark(fc, &t);
     return false;
+}
+
+bool room_is_slow_reader(struct front_conn *fc, uint64_t for_ms, bool indulged)
+{
+    look_at_reader(fc);
+    return list_linked(&fc->waiting) && loop_now_ms(fc->host->loop) - fc->mark.since_ms >= for_ms &&
+           takes_slowly(fc, indulged);
 }
 
 static void end_slow_reader(struct front_conn *fc)
@@ -150,7 +158,7 @@ static bool end_slow(struct front_host *h, size_t max)
 
         if (loop_now_ms(h->loop) - fc->mark.since_ms < TIMEOUT_SLOW_READER_MS)
             break;
-        if (!takes_slowly(fc))
+        if (!takes_slowly(fc, true))
             continue;
         if (clients_has_surplus(h->clients, &fc->client, max)) {
             end_slow_reader(fc);

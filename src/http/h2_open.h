@@ -18,6 +18,9 @@ struct quota;
  */
 bool h2_frame_is_cheap(const nghttp2_frame_hd *hd);
 
+/* How many WINDOW_UPDATEs are in order: Go opens two windows with each read, and reads by as little as 512 bytes. */
+enum { H2_UPDATES_PER_FRAME = 8, H2_BYTES_PER_UPDATE = 128 };
+
 struct h2_opening {
     bool server;
     void (*set_callbacks)(nghttp2_session_callbacks *cb);

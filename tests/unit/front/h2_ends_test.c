@@ -179,13 +179,17 @@ static void test_timeouts(struct front_h2_kit *k)
 struct busy_wait {
     struct front_h2_kit *k;
     struct held *h;
+    uint64_t last_ms;
 };
 
-/* Each look sends a frame, so that the connection is never at rest. */
+/* A frame in each 2 ms, so that the connection is never at rest. */
 static bool stalled_among_others(void *arg)
 {
     struct busy_wait *b = arg;
 
+    if (clock_ms() < b->last_ms + 2)
+        return b->h->gone > 0;
+    b->last_ms = clock_ms();
     nghttp2_submit_window_update(b->k->session, NGHTTP2_FLAG_NONE, 0, 1);
     h2_kit_flush(b->k);
     return b->h->gone > 0;
@@ -193,7 +197,7 @@ static bool stalled_among_others(void *arg)
 
 static void test_stall_on_busy_connection(struct front_h2_kit *k)
 {
-    struct busy_wait b = {k, &k->held[1]};
+    struct busy_wait b = {k, &k->held[1], 0};
 
     k->front.opts.body_timeout_ms = 300;
     front_update(k->front.front, &k->front.opts);
@@ -340,6 +344,59 @@ static void test_drain(struct front_h2_kit *k)
     ok(h2_kit_until(k, is_drained, &drained), "and the front is drained");
     ok(h2_kit_ended(k), "the connection is over");
     is_double(front_kit_closed(&k->front, "drain"), 1, "counted");
+}
+
+/* Time is what the clock says, and looks come by the real one. */
+static void pass(struct front_h2_kit *k, unsigned seconds, unsigned looks)
+{
+    clock_fake(clock_us() + seconds * 1000000, clock_wall_us());
+    for (unsigned i = 0; i < looks * 2; i++)
+        h2_kit_later(k, 1);
+}
+
+/* Windows that he opens a little, so that nothing waits in the socket. Of one whom nobody knows that is not enough. */
+static void drain_beside_reader(struct front_h2_kit *k, bool known)
+{
+    struct held *h = &k->held[0];
+    struct req *r;
+    uint64_t given;
+
+    h2_kit_connect(k, false, true);
+    clock_fake(clock_us(), clock_wall_us());
+    r = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
+    if (known)
+        exchange_vouch(h->x);
+    exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    given = h2_kit_pump(h, 0, KIT_LARGE); /* as much as he takes without being asked */
+    h2_kit_settle(k);
+    given = h2_kit_pump(h, given, KIT_LARGE);
+    front_drain(k->front.front, NULL, NULL);
+    for (int takes = 5000; takes > 0 && k->end == CLIENT_OPEN; takes = takes == 5000 ? 5 : 0) {
+        pass(k, 2, takes == 5000 ? 12 : 1);
+        is_int(k->end, CLIENT_OPEN, "has time for what waits");
+        nghttp2_submit_window_update(k->session, NGHTTP2_FLAG_NONE, 0, takes);
+        nghttp2_submit_window_update(k->session, NGHTTP2_FLAG_NONE, r->id, takes);
+        h2_kit_flush(k);
+        pass(k, 5, 4);
+        is_int(k->end == CLIENT_OPEN, known && takes == 5000, "after 5 s in which he took %d bytes", takes);
+        if (k->end == CLIENT_OPEN)
+            given = h2_kit_pump(h, given, KIT_LARGE);
+    }
+    ok(h2_kit_ended(k), "holds the drain no longer");
+    clock_real();
+    is_double(front_kit_closed(&k->front, "drain"), 1, "counted");
+    is_int(h->gone, 1, "the proxy is told");
+}
+
+static void test_drain_beside_slow_reader(struct front_h2_kit *k)
+{
+    drain_beside_reader(k, true);
+}
+
+static void test_drain_beside_stranger(struct front_h2_kit *k)
+{
+    drain_beside_reader(k, false);
 }
 
 /* A client that opens a stream in the same breath in which it says that it has heard the first GOAWAY. */
@@ -642,6 +699,8 @@ static const struct h2_kit_story stories[] = {
     {"trailers of an answered stream", test_trailers_of_an_answered_stream},
     {"trailers of a closed stream", test_trailers_of_a_closed_stream},
     {"drain", test_drain},
+    {"drain beside a slow reader", test_drain_beside_slow_reader},
+    {"drain beside a stranger", test_drain_beside_stranger},
     {"drain late", test_drain_late},
     {"streams after GOAWAY", test_after_goaway},
     {"a flood of them", test_flood_after_goaway},

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "http/h2_open.h"
 #include "lib/tap.h"
 
 #define GIVEN_UP "mvproxy_front_requests_given_up_total"
@@ -31,6 +32,7 @@ static void test_cheap_floods(struct front_h2_kit *k)
         {"PING", {0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8}, 17},
         {"SETTINGS", {0, 0, 0, 4, 0, 0, 0, 0, 0}, 9},
         {"PRIORITY", {0, 0, 5, 2, 0, 0, 0, 0, 5, 0, 0, 0, 0, 1}, 14},
+        {"WINDOW_UPDATE", {0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 13},
     };
     for (unsigned i = 0; i < ROWS(rows); i++) {
         h2_kit_connect(k, true, false);
@@ -41,6 +43,25 @@ static void test_cheap_floods(struct front_h2_kit *k)
         ok(front_kit_empty(&k->front), "over");
         is_double(front_kit_closed(&k->front, "flood"), i + 1, "counted");
     }
+}
+
+/* Who opens his windows by next to nothing, but after what has come. */
+static void test_honest_updates(struct front_h2_kit *k)
+{
+    static const unsigned char update[] = {0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    struct req *r;
+
+    h2_kit_connect(k, false, false);
+    clock_fake(clock_us(), clock_wall_us());
+    r = h2_kit_get(k, "/x");
+    h2_kit_held(k, 1);
+    exchange_respond(k->held[0].x, h2_kit_head(&k->held[0], 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    (void)h2_kit_pump(&k->held[0], 0, KIT_LARGE);
+    h2_kit_settle(k);
+    flood(k, update, sizeof(update), LIMIT_H2_CONTROL_FRAMES + (unsigned)(r->body_bytes / H2_BYTES_PER_UPDATE));
+    h2_kit_settle(k);
+    is_int(k->end, CLIENT_OPEN, "as many as go with what was sent are no flood");
+    clock_real();
 }
 
 static void test_empty_data(struct front_h2_kit *k)
@@ -657,6 +678,7 @@ static void test_stream_limit(struct front_h2_kit *k)
 
 static const struct h2_kit_story stories[] = {
     {"cheap floods", test_cheap_floods},
+    {"honest updates", test_honest_updates},
     {"empty DATA", test_empty_data},
     {"continuation", test_continuation},
     {"honest continuations", test_honest_continuations},
