@@ -7,6 +7,7 @@
 #include "base/contract.h"
 #include "base/strmap.h"
 #include "front/memory.h"
+#include "front/vouched.h"
 
 enum {
     SEARCHED = 32, /* how far we look for somebody with more than a share; beyond, age alone decides */
@@ -33,6 +34,7 @@ struct clients {
     size_t with[COUNTED];   /* addresses that have so many descriptors, the last: that many or more */
     size_t most;            /* the last that is not 0 */
     struct churn given_up;
+    struct vouched vouched;
 };
 
 struct clients *clients_new(struct memory *memory)
@@ -181,6 +183,11 @@ bool clients_may_cancel(struct client_member *m, uint64_t now_ms, unsigned most)
         a->cancels = 0;
     }
     return ++a->cancels <= most;
+}
+
+struct vouched *clients_vouched(struct clients *c)
+{
+    return &c->vouched;
 }
 
 struct churn *clients_given_up(struct clients *c)

@@ -16,6 +16,7 @@
 struct churn;
 struct memory;
 struct quota;
+struct vouched;
 
 struct clients;
 struct client_address;
@@ -48,6 +49,8 @@ void clients_gone(struct clients *c, struct client_member *m);
 bool clients_may_cancel(struct client_member *m, uint64_t now_ms, unsigned most);
 /* Of all who ask, whatever their connections: what they have given up (exchange.c), by a seeded hash of who asks. */
 struct churn *clients_given_up(struct clients *c);
+/* From where somebody was let in lately. */
+struct vouched *clients_vouched(struct clients *c);
 /* What its address holds. */
 struct quota *clients_quota(const struct client_member *m);
 /*

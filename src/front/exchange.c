@@ -10,6 +10,7 @@
 #include "base/state.h"
 #include "front/clients.h"
 #include "front/memory.h"
+#include "front/vouched.h"
 #include "net/loop.h"
 
 static const char *const phase_names[] = {
@@ -323,8 +324,11 @@ void exchange_of_peer(struct exchange *x)
 
 void exchange_vouch(struct exchange *x)
 {
-    if (x->turns != NULL)
-        x->turns->known = true;
+    if (x->turns == NULL || x->turns->known)
+        return;
+    x->turns->known = true;
+    if (x->clients != NULL)
+        vouched_add(clients_vouched(x->clients), slice_str(x->client.ip), x->started_us / 1000);
 }
 
 bool exchange_for_client(struct exchange *x, struct slice address)

@@ -99,7 +99,7 @@ void exchange_of_peer(struct exchange *x);
  */
 bool exchange_for_client(struct exchange *x, struct slice address);
 /* Somebody has vouched for the client: a certificate, or a server that took his token. His connection has its turns
- * with such from now on, not with those whom nobody knows. */
+ * with such from now on, not with those whom nobody knows, and so have handshakes of his address. */
 void exchange_vouch(struct exchange *x);
 /*
  * On whose account it is if the client gives it up soon, by a reset or with its connection: a seeded hash, 0: nobody's.

@@ -9,6 +9,7 @@
 #include "front/h1_conn.h"
 #include "front/h2_conn.h"
 #include "front/room.h"
+#include "front/vouched.h"
 #include "http/h1_parse.h"
 #include "net/cidr.h"
 #include "net/listeners.h"
@@ -188,13 +189,19 @@ static bool is_mvproxy(const struct stream *s)
     return stream_is_hop(s) && stream_tls_peer(s)->requestheader_ca;
 }
 
+static struct vouched *vouched_of(struct front_host *h)
+{
+    return clients_vouched(h->clients);
+}
+
 static void on_opened(struct front_conn *fc)
 {
     bool http2 = slice_eq(slice_str(stream_alpn(fc->stream)), SLICE_LIT("h2"));
 
-    if (is_mvproxy(fc->stream))
+    if (is_mvproxy(fc->stream)) {
         fc->limits.max_head_fields = LIMIT_HOP_FIELDS;
-    else /* who is one of many at that one's address is no less for it */
+        vouched_add(vouched_of(fc->host), slice_str(stream_remote_ip(fc->stream)), clock_ms());
+    } else /* who is one of many at that one's address is no less for it */
         fc->turns = stream_share_turns(fc->stream);
     front_stats_opened(fc->host->stats, clock_us() - fc->accepted_us);
     log_v(5, "Connection opened", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)),
@@ -287,6 +294,8 @@ static void enter(struct front *f, int fd, const struct sockaddr *client)
         return;
     }
     fc->limits = f->limits;
+    if (vouched_has(vouched_of(&f->host), slice_str(stream_remote_ip(s)), clock_ms()))
+        stream_mark_known(s);
     front_conn_enter(fc, &f->host, s);
     make_room(f, fc);
     regulate(f);

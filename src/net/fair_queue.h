@@ -16,9 +16,9 @@
 struct fair_queue;
 
 enum fair_share {
-    FAIR_STRANGERS, /* of whom nobody knows whether they may do anything at all; all handshakes */
+    FAIR_STRANGERS, /* of whom nobody knows whether they may do anything at all */
     FAIR_KNOWN,     /* clients whom a server or a certificate has vouched for */
-    FAIR_OWN,       /* connections to servers, and to other mvproxies; our own work */
+    FAIR_OWN,       /* connections to servers, and of other mvproxies; our own work */
     FAIR_SHARES
 };
 

@@ -62,6 +62,7 @@ MEM_CHECK struct stream *stream_accept(struct loop *l, int fd, const struct stre
 /* Starts to connect. NULL when out of memory or of descriptors; every later failure is an event. */
 MEM_CHECK struct stream *stream_connect(struct loop *l, const struct sockaddr *addr, socklen_t len,
                                         const struct stream_opts *o);
+void stream_mark_known(struct stream *s); /* accept: its handshake waits for its turn apart from those of strangers */
 /* Hands the stream to another owner; events from now on go there. Bytes that wait unread are announced to it again. */
 void stream_set_owner(struct stream *s, stream_fn *fn, void *arg);
 /*
@@ -100,8 +101,7 @@ void stream_resume(struct stream *s, unsigned reasons);
  * broken or LIMIT_STREAM_OUTPUT_HARD would be exceeded: the owner will get FAILED, or closes it himself.
  */
 bool stream_write(struct stream *s, struct slice data);
-/* More than LIMIT_STREAM_OUTPUT_HIGH unsent, or LIMIT_STREAM_WRITE_TURN in one callback: stop producing until WRITABLE.
- */
+/* More than LIMIT_STREAM_OUTPUT_HIGH unsent, or LIMIT_STREAM_WRITE_TURN in one callback: stop until WRITABLE. */
 bool stream_congested(const struct stream *s);
 size_t stream_unsent(const struct stream *s);
 /* The same, and what the kernel has and the other side's has not acknowledged: asks it, one system call. */

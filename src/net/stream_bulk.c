@@ -46,11 +46,16 @@ void stream_bulk_init(struct stream *s)
     lifetime_work_init(&s->life, &s->bulk_work, LOOP_BULK, bulk_work, s);
 }
 
+void stream_mark_known(struct stream *s)
+{
+    s->turns.known = true;
+}
+
 struct loop_turns *stream_share_turns(struct stream *s)
 {
     if (s->remote_ip[0] == '\0')
         return NULL;
-    s->turns.address = s->remote_ip;
+    s->turns = (struct loop_turns){.address = s->remote_ip};
     lifetime_work_share(&s->bulk_work, &s->turns);
     return &s->turns;
 }

@@ -498,6 +498,11 @@ static struct fair_queue *queue_of(const struct stream *s)
     return s->tls->ctx->server ? loop_handshakes(s->loop) : loop_server_handshakes(s->loop);
 }
 
+static enum fair_share share_of(const struct stream *s)
+{
+    return s->turns.known ? FAIR_KNOWN : FAIR_STRANGERS;
+}
+
 static void on_handshake_input(evutil_socket_t fd, short what, void *arg)
 {
     struct stream *s = arg;
@@ -507,7 +512,7 @@ static void on_handshake_input(evutil_socket_t fd, short what, void *arg)
     (void)what;
     loop_enter(l);
     if (s->state == STREAM_HANDSHAKING)
-        fair_queue_add(queue_of(s), &s->tls->step, FAIR_STRANGERS, slice_str(s->remote_ip), s->tls->ssl != NULL);
+        fair_queue_add(queue_of(s), &s->tls->step, share_of(s), slice_str(s->remote_ip), s->tls->ssl != NULL);
     loop_leave(l);
 }
 
@@ -552,7 +557,7 @@ static void tls_start(struct stream *s)
     t->session_key = session_key(s, t);
     if (t->session_key != NULL)
         tls_sessions_offer(t->ctx->sessions, t->ssl, t->session_key);
-    fair_queue_add(queue_of(s), &t->step, FAIR_STRANGERS, slice_str(s->remote_ip), false);
+    fair_queue_add(queue_of(s), &t->step, share_of(s), slice_str(s->remote_ip), false);
 }
 
 static void tls_detach(struct stream *s)
