@@ -281,10 +281,17 @@ static void configure_front(struct cluster *c, const struct cluster_opts *o, boo
     front_trust_configure(c->front_trust, &o->front, &self, moved);
 }
 
-static void start_peers(struct cluster *c, const struct cluster_opts *o, const struct peer_side_change *peers,
-                        bool moved)
+/* Peers are reached in another way, so each of their origins has to be another one. */
+static bool is_reach_new(const struct cluster_opts *then, const struct cluster_opts *now)
 {
-    peer_side_start(c->side, o, peers, moved);
+    return now->peer_tls_cert != then->peer_tls_cert || now->peer_tls_no_cert != then->peer_tls_no_cert ||
+           now->peer_allowed != then->peer_allowed || now->peer_allowed_arg != then->peer_allowed_arg ||
+           now->peer_rule_changed || now->peer_egress != then->peer_egress;
+}
+
+static void start_peers(struct cluster *c, const struct peer_side_change *peers, bool anew, bool moved)
+{
+    peer_side_start(c->side, peers, anew, moved);
     if (!c->ending)
         identity_start(c->identity);
 }
@@ -342,7 +349,7 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     made = peer_side_prepare(c->side, o, &peers);
     must_hold(made);
     if (o->peers_enabled)
-        start_peers(c, o, &peers, false);
+        start_peers(c, &peers, false, false);
     configure_records(c, o);
     configure_front(c, o, true);
     publish_request(c->e.publish);
@@ -375,7 +382,7 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
 {
     struct api_identity who = identity(o);
     struct peer_side_change peers;
-    bool moved = o->local != c->e.o.local;
+    bool moved = o->local != c->e.o.local, anew = is_reach_new(&c->e.o, o);
     bool was_enabled = c->e.o.peers_enabled;
 
     if (!peer_side_prepare(c->side, o, &peers) || !api_set_identity(c->e.api, &who)) {
@@ -399,7 +406,7 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
     watch_readiness(c);
     refresh_set_interval(c->local->server->discovery, o->refresh_interval_ms);
     if (o->peers_enabled)
-        start_peers(c, o, &peers, moved && was_enabled);
+        start_peers(c, &peers, anew, moved && was_enabled);
     configure_records(c, o);
     configure_front(c, o, moved);
     publish_request_now(c->e.publish);

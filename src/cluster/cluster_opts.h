@@ -37,7 +37,8 @@ struct cluster_opts {
     void *peer_allowed_arg;
     struct egress_proxy *peer_egress; /* egress proxy towards peers; NULL: none. Lives as long as peer_tls_* */
     bool peer_rule_changed;           /* cluster_update only: peer_allowed gives other results than before */
-    uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms, leave_grace_ms; /* see peers.h */
+    uint64_t refresh_interval_ms, stale_after_ms, forget_after_ms; /* see peers.h */
+    uint64_t leave_grace_ms; /* 0: a peer is forgotten as soon as its Lease is deleted */
     enum identity_mode identity;
     const char *advertise;              /* "ip:port" under which peers reach us; NULL: not told */
     struct request_header front;        /* the front proxies that we accept; must live until the next cluster_update */

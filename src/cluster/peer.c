@@ -6,6 +6,7 @@
 #include "base/changes.h"
 #include "base/log.h"
 #include "base/state.h"
+#include "cluster/cluster_env.h"
 #include "kube/hostport.h"
 #include "net/cidr.h"
 
@@ -94,42 +95,42 @@ static bool is_elsewhere(const struct sockaddr *addr, void *unused)
     return !cidr_is_special(addr);
 }
 
-static struct origin *make_origin(const struct peer *peer, const struct peer_reach *r, enum peer_source s)
+static struct origin *make_origin(const struct peer *peer, const struct cluster_env *env, enum peer_source s)
 {
     struct origin_opts o = {
         .name = peer->id,
         .server = peer_label(peer),
         .host = peer->address[s].host,
         .port = peer->address[s].port,
-        .tls_cert = r->tls_cert,
-        .tls_no_cert = r->tls_no_cert,
+        .tls_cert = env->o.peer_tls_cert,
+        .tls_no_cert = env->o.peer_tls_no_cert,
         .tls_required = true,
-        .allow = r->allow != NULL ? r->allow : is_elsewhere,
-        .allow_arg = r->allow_arg,
-        .egress = r->egress,
+        .allow = env->o.peer_allowed != NULL ? env->o.peer_allowed : is_elsewhere,
+        .allow_arg = env->o.peer_allowed_arg,
+        .egress = env->o.peer_egress,
     };
 
     /*
      * What the operator has written as a static peer is listed explicitly; only a name among peer-allowed-cidrs, which
      * resolves to whatever DNS says, is still held against them.
      */
-    if (s == PEER_FROM_STATIC && (r->allow == NULL || hostport_is_ip(slice_str(o.host))))
+    if (s == PEER_FROM_STATIC && (env->o.peer_allowed == NULL || hostport_is_ip(slice_str(o.host))))
         o.allow = NULL;
-    return origin_new(r->back, &o);
+    return origin_new(env->back, &o);
 }
 
-bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew)
+bool peer_settle_origin(struct peer *peer, const struct cluster_env *env, bool anew)
 {
     enum peer_source s = best_source(peer), before = peer->source;
     struct origin *old = peer->origin;
 
     if (!anew && s == peer->source && (old != NULL || s == PEER_SOURCES))
         return false;
-    peer->origin = s == PEER_SOURCES ? NULL : make_origin(peer, r, s);
+    peer->origin = s == PEER_SOURCES ? NULL : make_origin(peer, env, s);
     peer->source = s;
     if (s == PEER_SOURCES) {
         log_warning("Peer has no usable address", LT("server", peer_label(peer)), LT("id", peer->id));
-        changes_add(r->changes, CHANGE_FAILED, peer_label(peer), "has no usable address");
+        changes_add(env->o.changes, CHANGE_FAILED, peer_label(peer), "has no usable address");
     } else if (peer->origin == NULL)
         log_error("Out of memory for a peer's address", LT("server", peer_label(peer)));
     else {
@@ -137,7 +138,7 @@ bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew
                  LT("source", peer_source_name(s)));
         /* By other certificates it is the same place. */
         if (old == NULL || before != s || strcmp(origin_address(old), origin_address(peer->origin)) != 0)
-            changes_add(r->changes, CHANGE_CHANGED, peer_label(peer), "address %s, from %s",
+            changes_add(env->o.changes, CHANGE_CHANGED, peer_label(peer), "address %s, from %s",
                         origin_address(peer->origin), peer_source_name(s));
     }
     origin_retire(old);

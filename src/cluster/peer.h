@@ -10,6 +10,7 @@
 #include "kube/lease.h"
 
 struct changes;
+struct cluster_env;
 struct server;
 
 enum peer_life { PEER_LIVE, PEER_LAPSED, PEER_FORGOTTEN };
@@ -75,16 +76,6 @@ enum {
     PEER_CHANGED_DRAINED = 64,
 };
 
-/* How servers are reached at their addresses. */
-struct peer_reach {
-    struct back *back;
-    struct tls_ctx *tls_cert, *tls_no_cert;
-    bool (*allow)(const struct sockaddr *addr, void *arg); /* NULL: not cidr_is_special() */
-    void *allow_arg;
-    struct egress_proxy *egress; /* NULL: directly */
-    struct changes *changes;     /* list of changes for people; NULL: not kept */
-};
-
 /* Starts as FORGOTTEN and without addresses. NULL when out of memory. */
 MEM_CHECK struct peer *peer_new(struct slice id, uint64_t now_ms);
 void peer_free(struct peer *peer); /* NULL is fine */
@@ -111,7 +102,7 @@ bool peer_take_other(struct peer *peer);
  * Picks the address by precedence and makes the origin for it, even if the address is the same when `anew` is set. True
  * if the origin changed (it is NULL when out of memory).
  */
-bool peer_settle_origin(struct peer *peer, const struct peer_reach *r, bool anew);
+bool peer_settle_origin(struct peer *peer, const struct cluster_env *env, bool anew);
 /* Its name in logs and metrics: the host name, or the ID if that is not known. */
 const char *peer_label(const struct peer *peer);
 /* The only way in which `life` changes; for the table. */

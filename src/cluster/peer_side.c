@@ -318,33 +318,12 @@ void peer_side_free(struct peer_side *s)
     mem_free(s);
 }
 
-static struct peers_opts table_options(const struct peer_side *s, const struct cluster_opts *o)
-{
-    return (struct peers_opts){
-        .loop = s->env->loop,
-        .own_id = s->env->own_id,
-        .stale_after_ms = o->stale_after_ms,
-        .forget_after_ms = o->forget_after_ms,
-        .leave_grace_ms = o->leave_grace_ms,
-        .rule_changed = o->peer_rule_changed,
-        .reach = {.back = s->env->back,
-                  .tls_cert = o->peer_tls_cert,
-                  .tls_no_cert = o->peer_tls_no_cert,
-                  .allow = o->peer_allowed,
-                  .allow_arg = o->peer_allowed_arg,
-                  .egress = o->peer_egress,
-                  .changes = o->changes},
-    };
-}
-
 bool peer_side_prepare(struct peer_side *s, const struct cluster_opts *o, struct peer_side_change *change)
 {
-    struct peers_opts p = table_options(s, o);
-
     *change = (struct peer_side_change){.peers = NULL};
     if (!o->peers_enabled)
         return true;
-    if (s->peers == NULL && (change->peers = peers_new(&p, &peers_handler, s)) == NULL)
+    if (s->peers == NULL && (change->peers = peers_new(s->env, &peers_handler, s)) == NULL)
         return false;
     change->fixed = peers_static_new(o->static_peers, o->n_static_peers);
     return change->fixed != NULL;
@@ -356,21 +335,20 @@ void peer_side_drop(struct peer_side_change *change)
     peers_free(change->peers);
 }
 
-void peer_side_start(struct peer_side *s, const struct cluster_opts *o, const struct peer_side_change *change,
-                     bool moved)
+void peer_side_start(struct peer_side *s, const struct peer_side_change *change, bool anew, bool moved)
 {
-    struct peers_opts table = table_options(s, o);
     struct peer *p;
     size_t i = 0;
 
     if (change->peers != NULL)
         s->peers = change->peers;
     start_informers(s);
-    peers_update(s->peers, &table);
+    if (anew)
+        peers_settle_origins(s->peers);
     peers_set_static(s->peers, change->fixed);
     while ((p = peers_next(s->peers, &i)) != NULL)
         if (p->server != NULL)
-            refresh_set_interval(p->server->discovery, o->refresh_interval_ms);
+            refresh_set_interval(p->server->discovery, s->env->o.refresh_interval_ms);
     if (moved && s->leases != NULL)
         leases_restart(s->leases);
     if (moved && s->exclusions != NULL)

@@ -47,10 +47,9 @@ struct peer_side_change {
 /* False when out of memory. To be given to peer_side_start() if peers are enabled, else to peer_side_drop(). */
 MEM_CHECK bool peer_side_prepare(struct peer_side *s, const struct cluster_opts *o, struct peer_side_change *change);
 void peer_side_drop(struct peer_side_change *change);
-/* Takes over `change`; what is there and has the same options goes on undisturbed. `moved`: the local server is another
- * one. */
-void peer_side_start(struct peer_side *s, const struct cluster_opts *o, const struct peer_side_change *change,
-                     bool moved);
+/* Takes over `change`; what is there and has the same options goes on undisturbed. `anew`: peers are reached in another
+ * way. `moved`: the local server is another one. */
+void peer_side_start(struct peer_side *s, const struct peer_side_change *change, bool anew, bool moved);
 void peer_side_stop(struct peer_side *s);
 void peer_side_retry(struct peer_side *s); /* the local server is back */
 

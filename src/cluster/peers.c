@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/peers.h"
 
-#include <stdio.h>
-
 #include "base/changes.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -16,13 +14,14 @@
 static uint64_t patience(const struct peers *p, const struct peer *peer)
 {
     if (peer->left)
-        return p->o.leave_grace_ms;
-    return peer->leased && peer->duration_ms < p->o.forget_after_ms ? peer->duration_ms : p->o.forget_after_ms;
+        return p->env->o.leave_grace_ms;
+    return peer->leased && peer->duration_ms < p->env->o.forget_after_ms ? peer->duration_ms
+                                                                         : p->env->o.forget_after_ms;
 }
 
 uint64_t peers_forgotten_in_ms(const struct peers *p, const struct peer *peer)
 {
-    uint64_t silent = loop_now_ms(p->o.loop) - peer->seen_ms, limit = patience(p, peer);
+    uint64_t silent = loop_now_ms(p->env->loop) - peer->seen_ms, limit = patience(p, peer);
 
     return silent < limit ? limit - silent : 0;
 }
@@ -41,7 +40,7 @@ static bool others_renew(const struct peers *p, const struct peer *peer)
 {
     uint64_t since = peer->seen_ms > p->renewing_since_ms ? peer->seen_ms : p->renewing_since_ms;
 
-    return p->renewed_ms >= since + p->o.stale_after_ms;
+    return p->renewed_ms >= since + p->env->o.stale_after_ms;
 }
 
 /* Who is forgotten is not asked. */
@@ -57,7 +56,7 @@ static void judge(struct peers *p, struct peer *peer, uint64_t now)
     bool answers;
 
     /* Without sight of the Leases there is nothing to judge by. */
-    if (((peer->leased || peer->left) && !p->watching) || (silent < limit && silent < p->o.stale_after_ms))
+    if (((peer->leased || peer->left) && !p->watching) || (silent < limit && silent < p->env->o.stale_after_ms))
         return;
     if (peer->leased && peers_goes_on(p, peer))
         return; /* that one is judged at the next look */
@@ -69,7 +68,7 @@ static void judge(struct peers *p, struct peer *peer, uint64_t now)
             forget_left(p, peer, "Lease deleted, and not made again");
         else
             peers_report(p, peer, peers_move(p, peer, PEER_FORGOTTEN, why));
-    } else if (silent >= p->o.stale_after_ms && peer->life == PEER_LIVE)
+    } else if (silent >= p->env->o.stale_after_ms && peer->life == PEER_LIVE)
         peers_report(p, peer, peers_move(p, peer, PEER_LAPSED, why));
 }
 
@@ -81,7 +80,7 @@ static uint64_t later(uint64_t at, uint64_t by, uint64_t now)
 /* Nobody was seen while this process was suspended, which is not their silence. */
 static void make_up(struct peers *p, uint64_t now)
 {
-    uint64_t in_all = loop_missed_ms(p->o.loop), missed = in_all - p->missed_ms;
+    uint64_t in_all = loop_missed_ms(p->env->loop), missed = in_all - p->missed_ms;
 
     p->missed_ms = in_all;
     p->renewing_since_ms = later(p->renewing_since_ms, missed, now);
@@ -95,13 +94,13 @@ static void add_all_static(struct peers *p);
 static void on_tick(void *arg)
 {
     struct peers *p = arg;
-    uint64_t now = loop_now_ms(p->o.loop);
+    uint64_t now = loop_now_ms(p->env->loop);
 
     make_up(p, now);
     /* Downwards: one that is taken out moves only those that have been seen to. */
     for (size_t i = p->n; i-- > 0;) {
         /* An origin that could not be made for want of memory. */
-        if (p->table[i]->origin == NULL && peer_settle_origin(p->table[i], &p->o.reach, false))
+        if (p->table[i]->origin == NULL && peer_settle_origin(p->table[i], p->env, false))
             peers_report(p, p->table[i], PEER_CHANGED_ORIGIN);
         judge(p, p->table[i], now);
     }
@@ -118,7 +117,7 @@ void peers_set_drained(struct peers *p, struct peer *peer, bool drained)
         return;
     peer->drained = drained;
     log_info(drained ? "Peer drained" : "Peer undrained", LT("server", peer_label(peer)), LT("id", peer->id));
-    changes_add(p->o.reach.changes, CHANGE_CHANGED, peer_label(peer),
+    changes_add(p->env->o.changes, CHANGE_CHANGED, peer_label(peer),
                 drained ? "is drained" : "is not drained any more");
     peers_report(p, peer, PEER_CHANGED_DRAINED);
 }
@@ -144,7 +143,7 @@ static void drop_seeds(struct peers *p)
 
 void peers_set_watching(struct peers *p, bool watching)
 {
-    uint64_t now = loop_now_ms(p->o.loop);
+    uint64_t now = loop_now_ms(p->env->loop);
 
     if (watching == p->watching)
         return;
@@ -170,12 +169,12 @@ void peers_set_watching(struct peers *p, bool watching)
 void peers_answered(struct peers *p, struct peer *peer)
 {
     peer->answered = true;
-    peer->answered_ms = loop_now_ms(p->o.loop);
+    peer->answered_ms = loop_now_ms(p->env->loop);
     /* Who has left may answer to the last moment: that prolongs nothing, unless it needs no Lease at all. */
     if (peer->leased || (peer->left && !peer->fixed))
         return;
     peer->left = false;
-    peer->seen_ms = loop_now_ms(p->o.loop);
+    peer->seen_ms = loop_now_ms(p->env->loop);
     peers_report(p, peer, peers_move(p, peer, PEER_LIVE, "answered"));
 }
 
@@ -199,12 +198,12 @@ void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsi
     struct peer *peer = peers_find(p, id);
 
     /* Once Leases are known a record alone makes no peer. */
-    if (peer == NULL && host != NULL && !p->listed && !slice_eq(id, slice_str(p->own_id)))
+    if (peer == NULL && host != NULL && !p->listed && !slice_eq(id, slice_str(p->env->own_id)))
         plant(p, id, host, port);
     else if (peer != NULL && host == NULL && is_mere_seed(peer))
         peers_take_out(p, peer, "its record in etcd is gone");
     else if (peer != NULL && peer_set_address(peer, PEER_FROM_ETCD, host, port) &&
-             peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ETCD))
+             peer_settle_origin(peer, p->env, peer->source == PEER_FROM_ETCD))
         peers_report(p, peer, PEER_CHANGED_ORIGIN);
 }
 
@@ -235,7 +234,7 @@ static bool add_static(struct peers *p, const struct peers_static_row *row)
         peer_move(peer, PEER_LIVE);
         peers_announce(p, peer);
     } else if (peer_set_address(peer, PEER_FROM_STATIC, row->host, row->port) &&
-               peer_settle_origin(peer, &p->o.reach, true)) {
+               peer_settle_origin(peer, p->env, true)) {
         peers_report(p, peer, PEER_CHANGED_ORIGIN);
     }
     return has_static_address(peer, row) && (row->hostname == NULL || peer->hostname[0] != '\0');
@@ -245,7 +244,7 @@ static void add_all_static(struct peers *p)
 {
     p->static_due = false;
     for (size_t i = 0; p->fixed != NULL && i < p->fixed->n; i++)
-        if (strcmp(p->fixed->rows[i].id, p->own_id) != 0 && !add_static(p, &p->fixed->rows[i]))
+        if (strcmp(p->fixed->rows[i].id, p->env->own_id) != 0 && !add_static(p, &p->fixed->rows[i]))
             p->static_due = true;
     if (p->static_due && !loop_timer_pending(p->tick))
         loop_timer_set(p->tick, PEERS_TICK_MS);
@@ -261,11 +260,11 @@ void peers_set_static(struct peers *p, struct peers_static *list)
         peer->fixed = false;
         if (!peer->leased && !peer->left)
             peers_take_out(p, peer, "no longer configured");
-        else if (peer_set_address(peer, PEER_FROM_STATIC, NULL, 0) && peer_settle_origin(peer, &p->o.reach, false))
+        else if (peer_set_address(peer, PEER_FROM_STATIC, NULL, 0) && peer_settle_origin(peer, p->env, false))
             peers_report(p, peer, PEER_CHANGED_ORIGIN);
     }
-    if (peers_static_find(list, p->own_id) != NULL)
-        log_warning("Ignoring a static peer that is this server itself", LT("id", p->own_id));
+    if (peers_static_find(list, p->env->own_id) != NULL)
+        log_warning("Ignoring a static peer that is this server itself", LT("id", p->env->own_id));
     peers_static_free(p->fixed);
     p->fixed = list;
     add_all_static(p);
@@ -273,20 +272,18 @@ void peers_set_static(struct peers *p, struct peers_static *list)
 
 /* ---- whole ---- */
 
-struct peers *peers_new(const struct peers_opts *o, const struct peers_handler *h, void *arg)
+struct peers *peers_new(const struct cluster_env *env, const struct peers_handler *h, void *arg)
 {
     struct peers *p = mem_zalloc(sizeof(*p));
 
     if (p == NULL)
         return NULL;
-    p->o = *o;
+    p->env = env;
     p->handler = h;
     p->arg = arg;
-    (void)snprintf(p->own_id, sizeof(p->own_id), "%s", o->own_id);
-    p->o.own_id = p->own_id;
-    p->unwatched_since_ms = loop_now_ms(o->loop);
-    p->missed_ms = loop_missed_ms(o->loop);
-    p->tick = loop_timer_new(o->loop, on_tick, p);
+    p->unwatched_since_ms = loop_now_ms(env->loop);
+    p->missed_ms = loop_missed_ms(env->loop);
+    p->tick = loop_timer_new(env->loop, on_tick, p);
     if (p->tick != NULL)
         return p;
     mem_free(p);
@@ -309,15 +306,9 @@ void peers_free(struct peers *p)
     mem_free(p);
 }
 
-void peers_update(struct peers *p, const struct peers_opts *o)
+void peers_settle_origins(struct peers *p)
 {
-    const struct peer_reach *now = &o->reach, *then = &p->o.reach;
-    bool anew = now->tls_cert != then->tls_cert || now->tls_no_cert != then->tls_no_cert || now->allow != then->allow ||
-                now->allow_arg != then->allow_arg || o->rule_changed || now->egress != then->egress;
-
-    p->o = *o;
-    p->o.own_id = p->own_id;
-    for (size_t i = 0; anew && i < p->n; i++)
-        if (peer_settle_origin(p->table[i], &p->o.reach, true))
+    for (size_t i = 0; i < p->n; i++)
+        if (peer_settle_origin(p->table[i], p->env, true))
             peers_report(p, p->table[i], PEER_CHANGED_ORIGIN);
 }

@@ -20,7 +20,6 @@
 
 #include "cluster/peer.h"
 
-struct loop;
 struct peers;
 struct peers_static;
 
@@ -36,21 +35,11 @@ struct peers_handler {
     bool (*document_holds)(void *arg, const struct peer *p);
 };
 
-struct peers_opts {
-    struct loop *loop;
-    struct peer_reach reach;
-    const char *own_id; /* copied */
-    uint64_t stale_after_ms, forget_after_ms;
-    uint64_t leave_grace_ms; /* 0: a peer is forgotten as soon as its Lease is deleted */
-    bool rule_changed; /* peers_update only: reach.allow gives other results than before, although the pointer is the
-                          same */
-};
-
 /* NULL when out of memory. */
-MEM_CHECK struct peers *peers_new(const struct peers_opts *o, const struct peers_handler *h, void *arg);
+MEM_CHECK struct peers *peers_new(const struct cluster_env *env, const struct peers_handler *h, void *arg);
 void peers_free(struct peers *p); /* calls `removed` for each */
-/* A reload. All origins are made anew if TLS, the rule for addresses or the egress proxy changed. */
-void peers_update(struct peers *p, const struct peers_opts *o);
+/* Makes all origins anew: TLS, the rule for addresses or the egress proxy changed. */
+void peers_settle_origins(struct peers *p);
 /*
  * Replaces the list of static peers and takes over `list`. A peer that is no longer listed loses its static address,
  * and is removed if it has no Lease. Peers that could not be added for lack of memory are added later.

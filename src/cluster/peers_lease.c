@@ -22,7 +22,7 @@ static unsigned set_hostname(struct peers *p, struct peer *peer, struct slice te
 {
     if (text.n == 0 || !peer_set_text(&peer->hostname, text) || peer->origin == NULL)
         return 0;
-    return peer_settle_origin(peer, &p->o.reach, true) ? PEER_CHANGED_ORIGIN : 0;
+    return peer_settle_origin(peer, p->env, true) ? PEER_CHANGED_ORIGIN : 0;
 }
 
 static void take_lease(struct peer *peer, const struct lease *l, uint64_t now)
@@ -52,8 +52,8 @@ static void first_lease(struct peers *p, const struct lease *l)
     if (peer == NULL)
         return;
     (void)set_hostname(p, peer, l->hostname_label);
-    take_lease(peer, l, loop_now_ms(p->o.loop));
-    (void)peer_set_annotation(peer, l->advertise, p->o.reach.changes);
+    take_lease(peer, l, loop_now_ms(p->env->loop));
+    (void)peer_set_annotation(peer, l->advertise, p->env->o.changes);
     peer->expired = expired;
     if (expired) {
         log_info("Lease has expired", LT("server", peer_label(peer)), LT("id", peer->id));
@@ -106,7 +106,7 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
     } else if (holder && !regained) {
         log_info("Peer restarted: its Lease has another holder", LT("server", peer_label(peer)), LT("id", peer->id),
                  LS("holder", l->holder));
-        changes_add(p->o.reach.changes, CHANGE_CHANGED, peer_label(peer), "restarted: its Lease has another holder");
+        changes_add(p->env->o.changes, CHANGE_CHANGED, peer_label(peer), "restarted: its Lease has another holder");
     }
     if (moved)
         what |= PEER_CHANGED_RENEWED;
@@ -116,7 +116,7 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
     } else if (moved && out_of_turn(peer, l->renew_us - peer->renew_us)) {
         what |= PEER_CHANGED_RHYTHM;
     }
-    take_lease(peer, l, loop_now_ms(p->o.loop));
+    take_lease(peer, l, loop_now_ms(p->env->loop));
     if (regained && lease_expired(l, clock_wall_us()))
         return what;
     return what | peers_move(p, peer, PEER_LIVE, regained ? "Lease appeared" : "Lease renewed");
@@ -127,7 +127,7 @@ static unsigned renewed(struct peers *p, struct peer *peer, const struct lease *
 static bool says_all(const struct peers *p, const struct peer *peer, const struct lease *l)
 {
     return l->renew_us > peer->other_us && (l->renew_us < peer->made_us || l->renew_us - peer->made_us >= MADE_US) &&
-           loop_now_ms(p->o.loop) - peer->held_ms >= HELD_MS;
+           loop_now_ms(p->env->loop) - peer->held_ms >= HELD_MS;
 }
 
 /* What its mvproxy has not written where it has written one is somebody else's; a server that writes one itself does so
@@ -147,7 +147,7 @@ static bool lends(struct peers *p, struct peer *peer, const struct lease *l, boo
     if (says_address(l, renewed) || peer->address[PEER_FROM_ANNOTATION].host == NULL)
         return false;
     if (made || !peer->lent)
-        peer->held_ms = loop_now_ms(p->o.loop);
+        peer->held_ms = loop_now_ms(p->env->loop);
     return made || !peer->lent || !renewed || !says_all(p, peer, l);
 }
 
@@ -157,7 +157,7 @@ void peers_lease(struct peers *p, const struct lease *l)
     bool made, other;
     unsigned what, change;
 
-    if (slice_eq(l->name, slice_str(p->own_id)))
+    if (slice_eq(l->name, slice_str(p->env->own_id)))
         return;
     if (peer == NULL) {
         first_lease(p, l);
@@ -173,8 +173,8 @@ void peers_lease(struct peers *p, const struct lease *l)
     /* What its other Lease does not say nobody has taken out of it. */
     peer->lent = (!other || peer->lent) && lends(p, peer, l, made, change != 0);
     if (!peer->lent) {
-        if (peer_set_annotation(peer, l->advertise, p->o.reach.changes) &&
-            peer_settle_origin(peer, &p->o.reach, peer->source == PEER_FROM_ANNOTATION))
+        if (peer_set_annotation(peer, l->advertise, p->env->o.changes) &&
+            peer_settle_origin(peer, p->env, peer->source == PEER_FROM_ANNOTATION))
             what |= PEER_CHANGED_ORIGIN;
     }
     peers_report(p, peer, what);
@@ -212,19 +212,19 @@ enum peers_other peers_saw_other(struct peers *p, struct slice id, const struct 
 
     if (peer != NULL) {
         if (!seen || moved)
-            peer->other_seen_ms = loop_now_ms(p->o.loop);
+            peer->other_seen_ms = loop_now_ms(p->env->loop);
         peer->other_us = l->renew_us;
-        peers_report(p, peer, peer_set_other(peer, l->holder, loop_now_ms(p->o.loop)));
+        peers_report(p, peer, peer_set_other(peer, l->holder, loop_now_ms(p->env->loop)));
     }
     if (!seen)
         return PEERS_OTHER_FIRST;
     if (!moved)
         return was_written(peer, which, l) ? PEERS_OTHER_WRITTEN : PEERS_OTHER_LEFT;
     if (peer->other_ms == 0) {
-        peer->other_ms = loop_now_ms(p->o.loop);
+        peer->other_ms = loop_now_ms(p->env->loop);
         peers_report(p, peer, PEER_CHANGED_RHYTHM);
     }
-    return loop_now_ms(p->o.loop) - peer->seen_ms >= PEERS_REPLACED_MS ? PEERS_OTHER_REPLACES : PEERS_OTHER_WRITTEN;
+    return loop_now_ms(p->env->loop) - peer->seen_ms >= PEERS_REPLACED_MS ? PEERS_OTHER_REPLACES : PEERS_OTHER_WRITTEN;
 }
 
 void peers_lend_address(struct peers *p, struct slice id, struct slice address)
@@ -234,7 +234,7 @@ void peers_lend_address(struct peers *p, struct slice id, struct slice address)
     if (peer == NULL || peer->address[PEER_FROM_ANNOTATION].host != NULL)
         return;
     peer->lent = true;
-    if (peer_set_annotation(peer, address, p->o.reach.changes) && peer_settle_origin(peer, &p->o.reach, false))
+    if (peer_set_annotation(peer, address, p->env->o.changes) && peer_settle_origin(peer, p->env, false))
         peers_report(p, peer, PEER_CHANGED_ORIGIN);
 }
 
@@ -249,7 +249,7 @@ void peers_other_gone(struct peers *p, struct slice id)
 /* Also of one that has never said what it serves: what only it has is not gone because we have not heard of it. */
 static bool worth_keeping(const struct peers *p, const struct peer *peer)
 {
-    return p->o.leave_grace_ms > 0 && peer->life != PEER_FORGOTTEN;
+    return p->env->o.leave_grace_ms > 0 && peer->life != PEER_FORGOTTEN;
 }
 
 void peers_lease_gone(struct peers *p, struct slice id, bool unseen)
@@ -263,7 +263,7 @@ void peers_lease_gone(struct peers *p, struct slice id, bool unseen)
     if (worth_keeping(p, peer)) {
         peer->left = true;
         if (peer->life == PEER_LIVE)
-            peer->seen_ms = loop_now_ms(p->o.loop);
+            peer->seen_ms = loop_now_ms(p->env->loop);
         peers_report(p, peer, (unseen ? PEER_CHANGED_HOLDER : 0) | peers_move(p, peer, PEER_LAPSED, "Lease deleted"));
         return;
     }

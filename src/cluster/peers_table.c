@@ -90,7 +90,7 @@ void peers_take_out(struct peers *p, struct peer *peer, const char *why)
 
     log_info("Peer removed", LT("server", peer_label(peer)), LT("id", peer->id), LT("reason", why),
              LB("drained", peer->drained));
-    changes_add(p->o.reach.changes, CHANGE_WENT, peer_label(peer), "is forgotten: %s", why);
+    changes_add(p->env->o.changes, CHANGE_WENT, peer_label(peer), "is forgotten: %s", why);
     p->handler->removed(p->arg, peer);
     memmove(&p->table[at], &p->table[at + 1], (p->n - at - 1) * sizeof(*p->table));
     p->n--;
@@ -129,7 +129,7 @@ static void say_ignored(struct peers *p, struct slice id, struct slice host)
     p->ignored++;
     (void)snprintf(name, sizeof(name), "%.*s", (int)(host.n > 0 ? host.n : id.n), host.n > 0 ? host.p : id.p);
     log_warning("Peer limit reached, API server ignored", LT("server", name), LS("id", id), LU("limit", LIMIT_PEERS));
-    changes_add(p->o.reach.changes, CHANGE_DISBELIEVED, name,
+    changes_add(p->env->o.changes, CHANGE_DISBELIEVED, name,
                 "is ignored: %d other API servers are known, and more are not taken (are their Leases in kube-system "
                 "all of servers?)",
                 LIMIT_PEERS);
@@ -146,7 +146,7 @@ struct peer *peers_insert(struct peers *p, struct slice id, struct slice host)
         return NULL;
     }
     at = position(p, id, &found);
-    peer = grow(p) ? peer_new(id, loop_now_ms(p->o.loop)) : NULL;
+    peer = grow(p) ? peer_new(id, loop_now_ms(p->env->loop)) : NULL;
     if (peer == NULL) {
         log_error("Out of memory for a peer", LS("id", id));
         return NULL;
@@ -171,13 +171,14 @@ unsigned peers_move(struct peers *p, struct peer *peer, enum peer_life to, const
     peer_move(peer, to);
     if (to == PEER_FORGOTTEN)
         peer->answered = false;
-    changes_add(p->o.reach.changes,
+    changes_add(p->env->o.changes,
                 to == PEER_LIVE     ? CHANGE_RECOVERED
                 : to == PEER_LAPSED ? CHANGE_FAILED
                                     : CHANGE_WENT,
                 peer_label(peer), "is %s, was %s: %s", peer_life_name(to), peer_life_name(from), why);
     log_info("Peer state changed", LT("server", peer_label(peer)), LT("id", peer->id), LT("from", peer_life_name(from)),
-             LT("to", peer_life_name(to)), LT("reason", why), LU("silentMs", loop_now_ms(p->o.loop) - peer->seen_ms));
+             LT("to", peer_life_name(to)), LT("reason", why),
+             LU("silentMs", loop_now_ms(p->env->loop) - peer->seen_ms));
     return PEER_CHANGED_LIFE;
 }
 
@@ -191,17 +192,17 @@ void peers_announce(struct peers *p, struct peer *peer)
 {
     log_info("Peer added", LT("server", peer_label(peer)), LT("id", peer->id), LT("life", peer_life_name(peer->life)),
              LB("lease", peer->leased), LB("static", peer->fixed));
-    changes_add(p->o.reach.changes, CHANGE_CAME, peer_label(peer), "is known by its %s",
+    changes_add(p->env->o.changes, CHANGE_CAME, peer_label(peer), "is known by its %s",
                 peer->leased ? "Lease"
                 : peer->seed ? "record in etcd"
                              : "configuration");
-    (void)peer_settle_origin(peer, &p->o.reach, false);
+    (void)peer_settle_origin(peer, p->env, false);
     p->handler->added(p->arg, peer);
 }
 
 void peers_note_renewal(struct peers *p)
 {
-    uint64_t now = loop_now_ms(p->o.loop);
+    uint64_t now = loop_now_ms(p->env->loop);
 
     if (now - p->renewed_ms > RENEWAL_GAP_MS)
         p->renewing_since_ms = now;

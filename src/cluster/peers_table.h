@@ -6,16 +6,15 @@
 #ifndef MVPROXY_CLUSTER_PEERS_TABLE_H
 #define MVPROXY_CLUSTER_PEERS_TABLE_H
 
+#include "cluster/cluster_env.h"
 #include "cluster/peers.h"
-#include "kube/server_id.h"
 
 enum { PEERS_TICK_MS = 500 };
 
 struct peers {
-    struct peers_opts o;
+    const struct cluster_env *env;
     const struct peers_handler *handler;
     void *arg;
-    char own_id[SERVER_ID_BYTES];
     struct peer **table; /* sorted by ID */
     uint64_t ignored;
     size_t n, cap;

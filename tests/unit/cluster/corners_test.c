@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "cluster/api.h"
+#include "cluster/cluster_env.h"
 #include "cluster/own_lease.h"
 #include "cluster/peers.h"
 #include "cluster/pulse.h"
@@ -229,16 +230,16 @@ static void limits(void)
 {
     static const struct peers_handler h = {
         .added = on_added, .changed = on_changed, .removed = on_removed, .answers = answers, .document_holds = answers};
-    struct peers_opts o = {.own_id = "own", .stale_after_ms = 40000, .forget_after_ms = 300000};
+    struct cluster_env env = {.own_id = "own", .o = {.stale_after_ms = 40000, .forget_after_ms = 300000}};
     struct lease own = lease_of("own"), other = lease_of("one-more");
     struct peers *p;
     struct cluster_kit w;
     char id[32];
 
     cluster_kit_init(&w, KIT_BASE);
-    o.loop = w.loop;
-    o.reach.back = w.back;
-    p = peers_new(&o, &h, NULL);
+    env.loop = w.loop;
+    env.back = w.back;
+    p = peers_new(&env, &h, NULL);
     if (p == NULL)
         tap_bail("no peers");
     peers_lease(p, &own);

@@ -32,6 +32,7 @@ struct parts {
     struct cluster_kit w;
     struct api *api;
     struct cluster_metrics metrics;
+    struct cluster_env env;
     struct work_queue work;
     struct etcd *etcd;
     struct peers *peers;
@@ -199,8 +200,7 @@ static bool peers(struct parts *p)
                                            .removed = on_peer,
                                            .answers = answers,
                                            .document_holds = answers};
-    const struct peers_opts o = {.loop = p->w.loop, .reach = {.back = p->w.back}, .own_id = "apiserver-x"};
-    struct peers *made = peers_new(&o, &h, NULL);
+    struct peers *made = peers_new(&p->env, &h, NULL);
 
     if (made != NULL)
         peers_free(made);
@@ -299,8 +299,8 @@ static void begin(struct parts *p)
     cluster_metrics_init(&p->metrics, p->w.metrics);
     work_queue_init(&p->work, p->w.loop);
     p->etcd = etcd_new(p->w.loop, p->w.back, &p->metrics);
-    p->peers = peers_new(&(struct peers_opts){.loop = p->w.loop, .reach = {.back = p->w.back}, .own_id = "apiserver-x"},
-                         &h, NULL);
+    p->env = (struct cluster_env){.loop = p->w.loop, .back = p->w.back, .own_id = "apiserver-x"};
+    p->peers = peers_new(&p->env, &h, NULL);
     doc = disco_parse(kube_document(p->w.local), NULL);
     p->disco = disco_new(doc, doc);
     disco_doc_unref(doc);
