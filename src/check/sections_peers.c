@@ -469,38 +469,43 @@ static bool are_possible(struct scene *s)
     return s->believed;
 }
 
+/* The peers of another process. */
+struct recalled {
+    struct cluster_static_peer *known; /* lives as long as what is made of it, so `at` as well */
+    struct derive_address *at;
+};
+
 /* Peers are wanted most when etcd is away, and the running process knows them still. */
-static struct cluster *recall(struct scene *s, struct cluster *c)
+static struct cluster *recall(struct scene *s, struct cluster *c, struct recalled *r)
 {
     struct json_object *list = told(s);
     size_t n = 0, all = list == NULL ? 0 : json_object_array_length(list);
-    struct cluster_static_peer *known = must_zalloc((all + 1) * sizeof(known[0]));
-    struct derive_address *at = must_zalloc((all + 1) * sizeof(at[0]));
     struct err err;
 
     err_clear(&err);
+    r->known = must_zalloc((all + 1) * sizeof(r->known[0]));
+    r->at = must_zalloc((all + 1) * sizeof(r->at[0]));
     for (size_t i = 0; i < all; i++) {
         struct json_object *one = json_object_array_get_idx(list, i);
 
         if (is_true(one, "local") || strcmp(sections_text(one, "life"), "live") != 0 ||
-            !derive_host_port(slice_str(sections_text(one, "address")), &at[n], &err))
+            !derive_host_port(slice_str(sections_text(one, "address")), &r->at[n], &err))
             continue;
-        known[n] = (struct cluster_static_peer){sections_text(one, "hostname"), at[n].host, at[n].port};
+        r->known[n] = (struct cluster_static_peer){sections_text(one, "hostname"), r->at[n].host, r->at[n].port};
         n++;
     }
     s->recalled = n > 0;
     if (s->recalled) {
         cluster_free(c);
-        c = look(s, (struct given){known, n});
+        c = look(s, (struct given){r->known, n});
         wait_for(s, c, n);
     }
-    mem_free(known);
-    mem_free(at);
     return c;
 }
 
 void section_peers(struct scene *s)
 {
+    struct recalled r = {NULL, NULL};
     struct cluster *c;
 
     findings_enter(s->f, CHECK_PEERS);
@@ -512,7 +517,9 @@ void section_peers(struct scene *s)
     c = look(s, (struct given){NULL, 0});
     wait_for_peers(s, c);
     if (!cluster_leases_listed(c))
-        c = recall(s, c);
+        c = recall(s, c, &r);
     check_each(s, c);
     cluster_free(c);
+    mem_free(r.known);
+    mem_free(r.at);
 }

@@ -21,7 +21,7 @@
 
 /* ---- options ---- */
 
-/* Keeps what is needed later; texts and arrays have only been borrowed. */
+/* Keeps what is needed later; most texts and arrays have only been borrowed. */
 static void take_options(struct cluster *c, const struct cluster_opts *o)
 {
     struct origin *old = c->e.o.local;
@@ -31,10 +31,8 @@ static void take_options(struct cluster *c, const struct cluster_opts *o)
     origin_unref(old);
     c->e.o.hostname = c->e.o.user = c->e.o.advertise = NULL;
     c->e.o.groups = NULL;
-    c->e.o.static_peers = NULL;
     c->e.o.etcd_servers = NULL;
     c->e.o.etcd_prefix = NULL;
-    c->e.o.n_static_peers = 0;
     (void)snprintf(c->e.advertise, sizeof(c->e.advertise), "%s", o->advertise == NULL ? "" : o->advertise);
 }
 
@@ -175,7 +173,7 @@ static bool collects(void *arg)
     while ((p = peers_next(c->side->peers, &i)) != NULL)
         if (p->leased && p->life == PEER_LIVE && strcmp(p->id, c->e.own_id) < 0)
             return false;
-    return c->side->peers != NULL;
+    return c->e.o.peers_enabled;
 }
 
 static bool renewed(void *arg, struct slice id)
@@ -215,8 +213,7 @@ static void on_record_address(void *arg, struct slice id, const char *host, unsi
 {
     struct cluster *c = arg;
 
-    if (c->side->peers != NULL)
-        peers_etcd_address(c->side->peers, id, host, port);
+    peers_etcd_address(c->side->peers, id, host, port);
 }
 
 static bool answers(void *arg)
@@ -289,9 +286,9 @@ static bool is_reach_new(const struct cluster_opts *then, const struct cluster_o
            now->peer_rule_changed || now->peer_egress != then->peer_egress;
 }
 
-static void start_peers(struct cluster *c, const struct peer_side_change *peers, bool anew, bool moved)
+static void start_peers(struct cluster *c, bool anew, bool moved)
 {
-    peer_side_start(c->side, peers, anew, moved);
+    peer_side_start(c->side, anew, moved);
     if (!c->ending)
         identity_start(c->identity);
 }
@@ -308,8 +305,6 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
 {
     struct cluster *c = must_zalloc(sizeof(*c));
     struct api_identity who = identity(o);
-    struct peer_side_change peers;
-    bool made;
     struct publish_opts p = {.loop = l,
                              .metrics = &c->metrics,
                              .collect = collect,
@@ -346,10 +341,8 @@ struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, c
     cluster_gauges_follow(&c->gauges, m);
     server_set_origin(c->local->server, c->e.o.local, c->e.o.pulse);
     watch_readiness(c);
-    made = peer_side_prepare(c->side, o, &peers);
-    must_hold(made);
     if (o->peers_enabled)
-        start_peers(c, &peers, false, false);
+        start_peers(c, false, false);
     configure_records(c, o);
     configure_front(c, o, true);
     publish_request(c->e.publish);
@@ -381,14 +374,11 @@ void cluster_free(struct cluster *c)
 bool cluster_update(struct cluster *c, const struct cluster_opts *o)
 {
     struct api_identity who = identity(o);
-    struct peer_side_change peers;
     bool moved = o->local != c->e.o.local, anew = is_reach_new(&c->e.o, o);
     bool was_enabled = c->e.o.peers_enabled;
 
-    if (!peer_side_prepare(c->side, o, &peers) || !api_set_identity(c->e.api, &who)) {
-        peer_side_drop(&peers);
+    if (!api_set_identity(c->e.api, &who))
         return false;
-    }
     take_options(c, o);
     if (was_enabled && !o->peers_enabled)
         stop_peers(c);
@@ -406,7 +396,7 @@ bool cluster_update(struct cluster *c, const struct cluster_opts *o)
     watch_readiness(c);
     refresh_set_interval(c->local->server->discovery, o->refresh_interval_ms);
     if (o->peers_enabled)
-        start_peers(c, &peers, anew, moved && was_enabled);
+        start_peers(c, anew, moved && was_enabled);
     configure_records(c, o);
     configure_front(c, o, moved);
     publish_request_now(c->e.publish);

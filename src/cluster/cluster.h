@@ -19,7 +19,7 @@ struct loop;
 struct metrics;
 
 /* Ends the process when out of memory. The first requests are sent once the loop runs. Texts and arrays of `o` are
- * copied. */
+ * copied unless cluster_opts.h says how long they must live. */
 struct cluster *cluster_new(struct loop *l, struct back *b, struct metrics *m, const struct cluster_opts *o);
 void cluster_free(struct cluster *c); /* NULL is fine */
 /*

@@ -19,8 +19,8 @@ struct cluster_env {
     struct cluster_metrics *metrics;
     size_t (*servers)(void *arg); /* as in pulse_opts, as the next one */
     void *servers_arg;
-    struct cluster_opts o;        /* texts and arrays are NULL: they have been passed on to the parts */
-    char own_id[SERVER_ID_BYTES]; /* "": the host name makes none */
+    struct cluster_opts o; /* texts and arrays are NULL, static_peers apart: they have been passed on to the parts */
+    char own_id[SERVER_ID_BYTES];                        /* "": the host name makes none */
     char *hostname, advertise[LIMIT_ADDRESS_TEXT_BYTES]; /* of the local server; "": none */
 };
 

@@ -30,7 +30,7 @@ struct cluster_opts {
     int64_t front_until_s;     /* end of the front-proxy certificate, in seconds since 1970; 0: there is none */
     const struct user_headers *headers; /* names of the headers; NULL: the standard ones. Must outlive the cluster */
     struct tls_ctx *peer_tls_cert, *peer_tls_no_cert; /* towards peers; must live until the next cluster_update */
-    const struct cluster_static_peer *static_peers;
+    const struct cluster_static_peer *static_peers;   /* must live until the next cluster_update, too */
     size_t n_static_peers;
     /* peer-allowed-cidrs; NULL: any but special addresses (peer.c) */
     bool (*peer_allowed)(const struct sockaddr *addr, void *arg);

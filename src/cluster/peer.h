@@ -27,6 +27,7 @@ struct peer {
     char *holder;   /* "" without Lease, but that of before if it has left */
     enum peer_life life;
     bool leased, fixed; /* has a Lease; is a static peer */
+    bool listed;        /* is still one, while that is found out */
     bool seed;          /* known by its record in etcd alone, since the Leases have not been listed yet */
     bool left;          /* its Lease was deleted, and leave_grace is not over */
     bool expired;       /* its Lease had expired when it was first seen, and has not been renewed since */

@@ -8,7 +8,6 @@
 #include "cluster/leases.h"
 #include "cluster/local.h"
 #include "cluster/peer_named.h"
-#include "cluster/peers_static.h"
 #include "cluster/publish.h"
 #include "net/loop.h"
 
@@ -290,8 +289,6 @@ static void on_retry(void *arg)
     struct peer *p;
     size_t i = 0;
 
-    if (s->peers == NULL)
-        return;
     start_informers(s);
     while ((p = peers_next(s->peers, &i)) != NULL)
         if (p->server == NULL)
@@ -303,8 +300,12 @@ struct peer_side *peer_side_new(const struct cluster_env *env, struct local *loc
 {
     struct peer_side *s = must_zalloc(sizeof(*s));
 
-    *s = (struct peer_side){
-        .env = env, .local = local, .handler = h, .arg = arg, .retry = loop_timer_new(env->loop, on_retry, s)};
+    *s = (struct peer_side){.env = env,
+                            .local = local,
+                            .handler = h,
+                            .arg = arg,
+                            .peers = peers_new(env, &peers_handler, s),
+                            .retry = loop_timer_new(env->loop, on_retry, s)};
     must_hold(s->retry != NULL);
     return s;
 }
@@ -314,38 +315,18 @@ void peer_side_free(struct peer_side *s)
     if (s == NULL)
         return;
     peer_side_stop(s);
+    peers_free(s->peers);
     loop_timer_free(s->retry);
     mem_free(s);
 }
 
-bool peer_side_prepare(struct peer_side *s, const struct cluster_opts *o, struct peer_side_change *change)
-{
-    *change = (struct peer_side_change){.peers = NULL};
-    if (!o->peers_enabled)
-        return true;
-    if (s->peers == NULL && (change->peers = peers_new(s->env, &peers_handler, s)) == NULL)
-        return false;
-    change->fixed = peers_static_new(o->static_peers, o->n_static_peers);
-    return change->fixed != NULL;
-}
-
-void peer_side_drop(struct peer_side_change *change)
-{
-    peers_static_free(change->fixed);
-    peers_free(change->peers);
-}
-
-void peer_side_start(struct peer_side *s, const struct peer_side_change *change, bool anew, bool moved)
+void peer_side_start(struct peer_side *s, bool anew, bool moved)
 {
     struct peer *p;
     size_t i = 0;
 
-    if (change->peers != NULL)
-        s->peers = change->peers;
     start_informers(s);
-    if (anew)
-        peers_settle_origins(s->peers);
-    peers_set_static(s->peers, change->fixed);
+    peers_update(s->peers, anew);
     while ((p = peers_next(s->peers, &i)) != NULL)
         if (p->server != NULL)
             refresh_set_interval(p->server->discovery, s->env->o.refresh_interval_ms);
@@ -357,12 +338,12 @@ void peer_side_start(struct peer_side *s, const struct peer_side_change *change,
 
 void peer_side_stop(struct peer_side *s)
 {
+    loop_timer_cancel(s->retry);
     leases_free(s->leases);
     exclusions_free(s->exclusions);
-    peers_free(s->peers);
     s->leases = NULL;
     s->exclusions = NULL;
-    s->peers = NULL;
+    peers_clear(s->peers);
 }
 
 void peer_side_retry(struct peer_side *s)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The other servers: who there is (peers.h) by the Leases (leases.h), what each of them serves and whether it answers
- * (server.h), and what is never taken from them (exclusions.h). While peers are off there is none of it, and the
- * pointers are NULL; those to Leases and exclusions also when out of memory, which is tried again.
+ * (server.h), and what is never taken from them (exclusions.h). While peers are off there is none of it: the table is
+ * empty, Leases and exclusions are NULL, as they are also when out of memory, which is tried again.
  */
 #ifndef MVPROXY_CLUSTER_PEER_SIDE_H
 #define MVPROXY_CLUSTER_PEER_SIDE_H
@@ -39,17 +39,9 @@ struct peer_side *peer_side_new(const struct cluster_env *env, struct local *loc
                                 void *arg);
 void peer_side_free(struct peer_side *s); /* NULL is fine */
 
-/* What new options need that may fail. */
-struct peer_side_change {
-    struct peers *peers; /* NULL: there is a table, or none is needed */
-    struct peers_static *fixed;
-};
-/* False when out of memory. To be given to peer_side_start() if peers are enabled, else to peer_side_drop(). */
-MEM_CHECK bool peer_side_prepare(struct peer_side *s, const struct cluster_opts *o, struct peer_side_change *change);
-void peer_side_drop(struct peer_side_change *change);
-/* Takes over `change`; what is there and has the same options goes on undisturbed. `anew`: peers are reached in another
- * way. `moved`: the local server is another one. */
-void peer_side_start(struct peer_side *s, const struct peer_side_change *change, bool anew, bool moved);
+/* At start and at a reload: what is there and has the same options goes on undisturbed. `anew`: peers are reached in
+ * another way. `moved`: the local server is another one. */
+void peer_side_start(struct peer_side *s, bool anew, bool moved);
 void peer_side_stop(struct peer_side *s);
 void peer_side_retry(struct peer_side *s); /* the local server is back */
 

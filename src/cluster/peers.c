@@ -2,9 +2,9 @@
 #include "cluster/peers.h"
 
 #include "base/changes.h"
+#include "base/contract.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "cluster/peers_static.h"
 #include "cluster/peers_table.h"
 #include "net/loop.h"
 
@@ -209,7 +209,21 @@ void peers_etcd_address(struct peers *p, struct slice id, const char *host, unsi
 
 /* ---- static ---- */
 
-static bool has_static_address(const struct peer *peer, const struct peers_static_row *row)
+static bool is_id(const struct cluster_static_peer *row)
+{
+    return server_id_valid(slice_str(row->name));
+}
+
+/* False: its name makes none. */
+static bool id_of(const struct cluster_static_peer *row, char out[SERVER_ID_BYTES])
+{
+    if (!is_id(row))
+        return server_id_from_hostname(slice_str(row->name), out);
+    memcpy(out, row->name, SERVER_ID_BYTES);
+    return true;
+}
+
+static bool has_static_address(const struct peer *peer, const struct cluster_static_peer *row)
 {
     const char *host = peer->address[PEER_FROM_STATIC].host;
 
@@ -217,17 +231,22 @@ static bool has_static_address(const struct peer *peer, const struct peers_stati
 }
 
 /* False: there is no memory for all of it. */
-static bool add_static(struct peers *p, const struct peers_static_row *row)
+static bool add_static(struct peers *p, const struct cluster_static_peer *row)
 {
-    struct peer *peer = peers_find(p, slice_str(row->id));
-    bool is_new = peer == NULL;
+    char id[SERVER_ID_BYTES];
+    struct peer *peer;
+    bool is_new;
 
+    if (!id_of(row, id) || strcmp(id, p->env->own_id) == 0)
+        return true;
+    peer = peers_find(p, slice_str(id));
+    is_new = peer == NULL;
     if (is_new)
-        peer = peers_insert(p, slice_str(row->id), slice_str(row->host));
+        peer = peers_insert(p, slice_str(id), slice_str(row->host));
     if (peer == NULL)
         return p->n >= LIMIT_PEERS;
-    if (row->hostname != NULL && peer->hostname[0] == '\0')
-        (void)peer_set_text(&peer->hostname, slice_str(row->hostname));
+    if (!is_id(row) && peer->hostname[0] == '\0')
+        (void)peer_set_text(&peer->hostname, slice_str(row->name));
     peer->fixed = true;
     if (is_new) {
         (void)peer_set_address(peer, PEER_FROM_STATIC, row->host, row->port);
@@ -237,25 +256,43 @@ static bool add_static(struct peers *p, const struct peers_static_row *row)
                peer_settle_origin(peer, p->env, true)) {
         peers_report(p, peer, PEER_CHANGED_ORIGIN);
     }
-    return has_static_address(peer, row) && (row->hostname == NULL || peer->hostname[0] != '\0');
+    return has_static_address(peer, row) && (is_id(row) || peer->hostname[0] != '\0');
 }
 
 static void add_all_static(struct peers *p)
 {
     p->static_due = false;
-    for (size_t i = 0; p->fixed != NULL && i < p->fixed->n; i++)
-        if (strcmp(p->fixed->rows[i].id, p->env->own_id) != 0 && !add_static(p, &p->fixed->rows[i]))
+    for (size_t i = 0; i < p->env->o.n_static_peers; i++)
+        if (!add_static(p, &p->env->o.static_peers[i]))
             p->static_due = true;
     if (p->static_due && !loop_timer_pending(p->tick))
         loop_timer_set(p->tick, PEERS_TICK_MS);
 }
 
-void peers_set_static(struct peers *p, struct peers_static *list)
+static void mark_listed(struct peers *p)
+{
+    for (size_t i = 0; i < p->env->o.n_static_peers; i++) {
+        const struct cluster_static_peer *row = &p->env->o.static_peers[i];
+        char id[SERVER_ID_BYTES];
+        struct peer *peer;
+
+        if (!id_of(row, id))
+            log_warning("Ignoring a static peer without a usable name", LT("address", row->host));
+        else if (strcmp(id, p->env->own_id) == 0)
+            log_warning("Ignoring a static peer that is this server itself", LT("id", id));
+        else if ((peer = peers_find(p, slice_str(id))) != NULL)
+            peer->listed = true;
+    }
+}
+
+static void drop_unlisted(struct peers *p)
 {
     for (size_t i = p->n; i-- > 0;) {
         struct peer *peer = p->table[i];
+        bool listed = peer->listed;
 
-        if (!peer->fixed || peers_static_find(list, peer->id) != NULL)
+        peer->listed = false;
+        if (!peer->fixed || listed)
             continue;
         peer->fixed = false;
         if (!peer->leased && !peer->left)
@@ -263,52 +300,53 @@ void peers_set_static(struct peers *p, struct peers_static *list)
         else if (peer_set_address(peer, PEER_FROM_STATIC, NULL, 0) && peer_settle_origin(peer, p->env, false))
             peers_report(p, peer, PEER_CHANGED_ORIGIN);
     }
-    if (peers_static_find(list, p->env->own_id) != NULL)
-        log_warning("Ignoring a static peer that is this server itself", LT("id", p->env->own_id));
-    peers_static_free(p->fixed);
-    p->fixed = list;
-    add_all_static(p);
 }
 
 /* ---- whole ---- */
 
-struct peers *peers_new(const struct cluster_env *env, const struct peers_handler *h, void *arg)
+void peers_clear(struct peers *p)
 {
-    struct peers *p = mem_zalloc(sizeof(*p));
-
-    if (p == NULL)
-        return NULL;
-    p->env = env;
-    p->handler = h;
-    p->arg = arg;
-    p->unwatched_since_ms = loop_now_ms(env->loop);
-    p->missed_ms = loop_missed_ms(env->loop);
-    p->tick = loop_timer_new(env->loop, on_tick, p);
-    if (p->tick != NULL)
-        return p;
-    mem_free(p);
-    return NULL;
-}
-
-void peers_free(struct peers *p)
-{
-    if (p == NULL)
-        return;
-    loop_timer_free(p->tick);
+    loop_timer_cancel(p->tick);
     while (p->n > 0) {
         struct peer *peer = p->table[--p->n];
 
         p->handler->removed(p->arg, peer);
         peer_free(peer);
     }
-    peers_static_free(p->fixed);
     mem_free(p->table);
+    *p = (struct peers){
+        .env = p->env,
+        .handler = p->handler,
+        .arg = p->arg,
+        .tick = p->tick,
+        .unwatched_since_ms = loop_now_ms(p->env->loop),
+        .missed_ms = loop_missed_ms(p->env->loop),
+    };
+}
+
+struct peers *peers_new(const struct cluster_env *env, const struct peers_handler *h, void *arg)
+{
+    struct peers *p = must_zalloc(sizeof(*p));
+
+    *p = (struct peers){.env = env, .handler = h, .arg = arg, .tick = loop_timer_new(env->loop, on_tick, p)};
+    must_hold(p->tick != NULL);
+    peers_clear(p);
+    return p;
+}
+
+void peers_free(struct peers *p)
+{
+    peers_clear(p);
+    loop_timer_free(p->tick);
     mem_free(p);
 }
 
-void peers_settle_origins(struct peers *p)
+void peers_update(struct peers *p, bool anew)
 {
-    for (size_t i = 0; i < p->n; i++)
+    for (size_t i = 0; anew && i < p->n; i++)
         if (peer_settle_origin(p->table[i], p->env, true))
             peers_report(p, p->table[i], PEER_CHANGED_ORIGIN);
+    mark_listed(p);
+    drop_unlisted(p);
+    add_all_static(p);
 }

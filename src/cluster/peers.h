@@ -21,7 +21,6 @@
 #include "cluster/peer.h"
 
 struct peers;
-struct peers_static;
 
 struct peers_handler {
     void (*added)(void *arg, struct peer *p);
@@ -35,16 +34,16 @@ struct peers_handler {
     bool (*document_holds)(void *arg, const struct peer *p);
 };
 
-/* NULL when out of memory. */
-MEM_CHECK struct peers *peers_new(const struct cluster_env *env, const struct peers_handler *h, void *arg);
-void peers_free(struct peers *p); /* calls `removed` for each */
-/* Makes all origins anew: TLS, the rule for addresses or the egress proxy changed. */
-void peers_settle_origins(struct peers *p);
+/* Empty before peers_update(). Ends the process when out of memory. */
+struct peers *peers_new(const struct cluster_env *env, const struct peers_handler *h, void *arg);
+void peers_free(struct peers *p);
+void peers_clear(struct peers *p); /* as new; calls `removed` for each */
 /*
- * Replaces the list of static peers and takes over `list`. A peer that is no longer listed loses its static address,
- * and is removed if it has no Lease. Peers that could not be added for lack of memory are added later.
+ * The options changed. `anew`: TLS, the rule for addresses or the egress proxy among them, so that all origins are made
+ * anew. A peer that is no static one any more loses its static address, and is removed if it has no Lease. Static peers
+ * that could not be added for lack of memory are added later.
  */
-void peers_set_static(struct peers *p, struct peers_static *list);
+void peers_update(struct peers *p, bool anew);
 
 /* A Lease that lease_refusal() accepts was added, changed or listed again. Our own is ignored. */
 void peers_lease(struct peers *p, const struct lease *l);
@@ -82,7 +81,6 @@ void peers_answered(struct peers *p, struct peer *peer);
 /* Whether Leases are being watched just now. Starts as false. */
 void peers_set_watching(struct peers *p, bool watching);
 
-/* Here and below NULL is an empty table, where no peer is given. */
 struct peer *peers_find(const struct peers *p, struct slice id);
 /* Milliseconds until a peer that left (peer->left) is forgotten. */
 uint64_t peers_forgotten_in_ms(const struct peers *p, const struct peer *peer);

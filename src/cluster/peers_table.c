@@ -36,7 +36,7 @@ static size_t position(const struct peers *p, struct slice id, bool *found)
 struct peer *peers_find(const struct peers *p, struct slice id)
 {
     bool found = false;
-    size_t at = p == NULL ? 0 : position(p, id, &found);
+    size_t at = position(p, id, &found);
 
     if (!found)
         return NULL;
@@ -46,26 +46,26 @@ struct peer *peers_find(const struct peers *p, struct slice id)
 
 uint64_t peers_ignored(const struct peers *p)
 {
-    return p == NULL ? 0 : p->ignored;
+    return p->ignored;
 }
 
 size_t peers_count(const struct peers *p)
 {
-    return p == NULL ? 0 : p->n;
+    return p->n;
 }
 
 size_t peers_count_life(const struct peers *p, enum peer_life life)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < peers_count(p); i++)
+    for (size_t i = 0; i < p->n; i++)
         n += p->table[i]->life == life;
     return n;
 }
 
 struct peer *peers_next(const struct peers *p, size_t *i)
 {
-    return *i < peers_count(p) ? p->table[(*i)++] : NULL;
+    return *i < p->n ? p->table[(*i)++] : NULL;
 }
 
 static bool grow(struct peers *p)

@@ -22,8 +22,7 @@ struct peers {
     uint64_t unwatched_since_ms, missed_ms;
     uint64_t renewing_since_ms, renewed_ms; /* any Lease, our own as well: without a gap since, and last */
     struct loop_timer *tick;                /* armed while there are peers */
-    struct peers_static *fixed;             /* as configured */
-    bool static_due;                        /* not all of it is in the table, for want of memory */
+    bool static_due;                        /* not every static peer is in the table, for want of memory */
 };
 
 /* Known to nobody yet: the caller fills it in and then calls peers_announce(). NULL: full, or out of memory. */

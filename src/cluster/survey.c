@@ -314,7 +314,7 @@ bool survey_take(struct survey *s, struct served_input *in)
     in->local_release = schemas_release(local->schemas);
     in->local_etag[SERVED_APIS] = slice_str(is->apis_etag);
     in->local_etag[SERVED_CORE] = slice_str(is->core_etag);
-    if (s->side->peers != NULL && !collect_peers(s, in))
+    if (!collect_peers(s, in))
         return false;
     in->peers_read = !s->unknown;
     in->behind = is_behind(s);

@@ -13,7 +13,6 @@
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/peers.h"
-#include "cluster/peers_static.h"
 #include "cluster/placeholder.h"
 #include "cluster/pulse.h"
 #include "cluster/record_publish.h"
@@ -193,37 +192,12 @@ static bool leases(struct parts *p)
     return l != NULL;
 }
 
-static bool peers(struct parts *p)
-{
-    static const struct peers_handler h = {.added = on_peer,
-                                           .changed = on_peer_changed,
-                                           .removed = on_peer,
-                                           .answers = answers,
-                                           .document_holds = answers};
-    struct peers *made = peers_new(&p->env, &h, NULL);
-
-    if (made != NULL)
-        peers_free(made);
-    return made != NULL;
-}
-
 static bool peer(struct parts *p)
 {
     struct peer *made = peer_new(SLICE_LIT("apiserver-y"), 1);
 
     (void)p;
     peer_free(made);
-    return made != NULL;
-}
-
-static bool fixed(struct parts *p)
-{
-    const struct cluster_static_peer list[] = {{"cp-b", "10.0.0.2", 1},
-                                               {"apiserver-scg43bmblmfhqplxpiyqlziyzi", "10.0.0.3", 2}};
-    struct peers_static *made = peers_static_new(list, ROWS(list));
-
-    (void)p;
-    peers_static_free(made);
     return made != NULL;
 }
 
@@ -384,9 +358,7 @@ int main(void)
                 {"a server", server},
                 {"exclusions", exclusions},
                 {"Leases", leases},
-                {"peers", peers},
                 {"a peer", peer},
-                {"a list of fixed peers", fixed},
                 {"a watch of records", watch},
                 {"a record's publisher", publish},
                 {"a placeholder", placeholder},

@@ -88,6 +88,29 @@ static void switched_on(void)
     }
 }
 
+/* And off again before that is tried again: then nobody follows the cluster. */
+static void switched_off_again(void)
+{
+    uint64_t calls = 0;
+
+    for (uint64_t n = 0; n <= calls; n++) {
+        struct story s;
+        bool off;
+
+        begin_off(&s);
+        calls = n == 0 ? mem_calls() : calls;
+        mem_fail_nth(n);
+        (void)switch_peers(&s, true);
+        mem_fail_nth(0);
+        calls = n == 0 ? mem_calls() - calls : calls;
+        off = switch_peers(&s, false);
+        sim_run_ms(s.w.loop, 4000);
+        ok(off && served_n_peers(cluster_served(s.w.cluster)) == 0, "allocation %llu fails, and peers are switched off",
+           (unsigned long long)n);
+        cluster_kit_end(&s.w);
+    }
+}
+
 static bool has_static_peer(struct story *s)
 {
     const struct served *v = cluster_served(s->w.cluster);
@@ -178,6 +201,7 @@ int main(void)
     waited_for();
 
     switched_on();
+    switched_off_again();
     reloaded();
 
     begin(&s);
