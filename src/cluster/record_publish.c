@@ -61,7 +61,6 @@ static const struct state_table states = STATE_TABLE("own peer endpoint record",
 struct record_publish {
     struct record_publish_opts o;
     struct lifetime life;
-    struct buf key;
     struct peer_record record;
     bool has_address, mine; /* the key stands under our lease as far as we know */
     enum state state;
@@ -270,8 +269,8 @@ static void on_written(void *arg, const struct etcd_answer *a)
 
 static void write_record(struct record_publish *p)
 {
-    struct etcd_put put = {.key = buf_slice(&p->key), .lease = p->lease};
-    struct buf value, body;
+    struct etcd_put put = {.lease = p->lease};
+    struct buf key, value, body;
 
     if (p->mine) {
         put.condition = ETCD_IF_LEASE;
@@ -283,14 +282,18 @@ static void write_record(struct record_publish *p)
         put.condition = ETCD_IF_ABSENT;
     }
     p->record.generation++;
+    buf_init(&key, BODY_BYTES);
     buf_init(&value, PEER_RECORD_BYTES);
     buf_init(&body, BODY_BYTES);
-    if (peer_record_print(&p->record, &value)) {
+    if (peer_record_key(slice_str(p->o.prefix), slice_str(p->record.id), &key) &&
+        peer_record_print(&p->record, &value)) {
+        put.key = buf_slice(&key);
         put.value = buf_slice(&value);
         (void)etcd_print_put(&body, &put);
     } else {
         body.failed = true;
     }
+    buf_free(&key);
     buf_free(&value);
     if (!ask(p, ETCD_PUT, &body, on_written))
         failing(p);
@@ -504,38 +507,23 @@ void record_publish_start(struct record_publish *p)
 
 struct record_publish *record_publish_new(const struct record_publish_opts *o)
 {
-    struct record_publish *p = mem_zalloc(sizeof(*p));
+    struct record_publish *p = must_zalloc(sizeof(*p));
     struct slice id = slice_str(o->id);
 
-    if (p == NULL)
-        return NULL;
     p->o = *o;
     lifetime_init(&p->life, etcd_loop(o->etcd), "own peer endpoint record");
-    buf_init(&p->key, BODY_BYTES);
     backoff_init(&p->backoff, BACKOFF_FIRST_MS, RETRY_MAX_MS);
     memcpy(p->record.id, id.p, id.n < SERVER_ID_CHARS ? id.n : SERVER_ID_CHARS);
     p->timer = lifetime_timer(&p->life, on_timer, p);
     p->deadline = lifetime_timer(&p->life, on_deadline, p);
-    if (p->timer != NULL && p->deadline != NULL && peer_record_key(slice_str(o->prefix), id, &p->key))
-        return p;
-    record_publish_free(p);
-    return NULL;
-}
-
-static void free_publish(void *arg)
-{
-    struct record_publish *p = arg;
-
-    buf_free(&p->key);
-    mem_free(p);
+    must_hold(p->timer != NULL && p->deadline != NULL);
+    return p;
 }
 
 void record_publish_free(struct record_publish *p)
 {
-    if (p == NULL)
-        return;
     stop_call(p);
-    lifetime_retire(&p->life, free_publish, p);
+    lifetime_retire(&p->life, mem_free, p);
 }
 
 bool record_publish_stopped(const struct record_publish *p)

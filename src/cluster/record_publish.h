@@ -19,18 +19,19 @@ struct record_publish;
 
 struct record_publish_opts {
     struct etcd *etcd;
-    const char *prefix, *id; /* copied */
-    bool (*may)(void *arg);  /* whether peers should use this server now; asked before each write */
+    const char *prefix;     /* borrowed; where it becomes another one, record_publish_moved() follows */
+    const char *id;         /* copied */
+    bool (*may)(void *arg); /* whether peers should use this server now; asked before each write */
     void *arg;
     struct cluster_metrics *metrics;
 };
 
-/* Nothing is written before record_publish_start(). NULL when out of memory. */
-MEM_CHECK struct record_publish *record_publish_new(const struct record_publish_opts *o);
-void record_publish_free(struct record_publish *p); /* NULL is fine; the record is left to expire */
+/* Nothing is written before record_publish_start(). Ends the process when out of memory. */
+struct record_publish *record_publish_new(const struct record_publish_opts *o);
+void record_publish_free(struct record_publish *p); /* the record is left to expire */
 /* The local kube-apiserver answers: if `may` said no, it is asked again. */
 void record_publish_local_answers(struct record_publish *p);
-/* Another etcd cluster is in use: writes the record there. */
+/* Another etcd cluster or prefix is in use: writes the record there. */
 void record_publish_moved(struct record_publish *p);
 /* "IP:port"; NULL or "": nothing is published. A record with the previous address is replaced at once. */
 void record_publish_set_address(struct record_publish *p, const char *address);

@@ -24,21 +24,24 @@ enum {
 };
 
 enum state {
+    STATE_STOPPED,
     STATE_READING,  /* all of them */
     STATE_OPENING,  /* a watch that has not said that it is there */
     STATE_WATCHING, /* what happens comes in */
     STATE_WAITING,  /* for the next attempt */
 };
 
-static const char *const state_names[] = {[STATE_READING] = "reading",
+static const char *const state_names[] = {[STATE_STOPPED] = "stopped",
+                                          [STATE_READING] = "reading",
                                           [STATE_OPENING] = "opening",
                                           [STATE_WATCHING] = "watching",
                                           [STATE_WAITING] = "waiting"};
 static const uint32_t state_next[] = {
-    [STATE_READING] = STATE(STATE_OPENING) | STATE(STATE_WAITING),
-    [STATE_OPENING] = STATE(STATE_WATCHING) | STATE(STATE_WAITING),
-    [STATE_WATCHING] = STATE(STATE_READING) | STATE(STATE_WAITING),
-    [STATE_WAITING] = STATE(STATE_READING) | STATE(STATE_WAITING), /* itself: begins anew */
+    [STATE_STOPPED] = STATE(STATE_STOPPED) | STATE(STATE_WAITING),
+    [STATE_READING] = STATE(STATE_STOPPED) | STATE(STATE_OPENING) | STATE(STATE_WAITING),
+    [STATE_OPENING] = STATE(STATE_STOPPED) | STATE(STATE_WATCHING) | STATE(STATE_WAITING),
+    [STATE_WATCHING] = STATE(STATE_STOPPED) | STATE(STATE_READING) | STATE(STATE_WAITING),
+    [STATE_WAITING] = STATE(STATE_STOPPED) | STATE(STATE_READING) | STATE(STATE_WAITING), /* itself: begins anew */
 };
 static const struct state_table states = STATE_TABLE("watch of peer endpoint records", state_names, state_next);
 
@@ -52,8 +55,6 @@ struct entry {
 struct record_watch {
     struct record_watch_opts o;
     struct lifetime life;
-    struct buf folder; /* the prefix of the keys */
-    char *prefix;
     enum state state;
     struct etcd_call *call;
     struct loop_timer *timer; /* the next attempt, or the end of a silent watch */
@@ -177,7 +178,7 @@ static void take_record(struct record_watch *w, struct slice id, const struct et
 static bool take(void *arg, const struct etcd_kv *kv)
 {
     struct record_watch *w = arg;
-    struct slice id = peer_record_key_id(slice_str(w->prefix), kv->key);
+    struct slice id = peer_record_key_id(slice_str(w->o.prefix), kv->key);
     const struct entry *e;
 
     if (id.p == NULL) {
@@ -290,13 +291,21 @@ static bool on_head(void *arg, const struct etcd_head *h)
 
 static const struct etcd_cut_handler watch_handler = {.on_head = on_head, .on_kv = take};
 
+/* What all keys begin with. */
+static bool print_folder(const struct record_watch *w, struct buf *out)
+{
+    buf_init(out, KEY_BYTES);
+    return peer_record_key(slice_str(w->o.prefix), SLICE_LIT(""), out);
+}
+
 static void watch(struct record_watch *w)
 {
-    struct buf body;
+    struct buf folder, body;
 
     buf_init(&body, KEY_BYTES);
-    if (etcd_print_watch(&body, buf_slice(&w->folder), w->revision + 1))
+    if (print_folder(w, &folder) && etcd_print_watch(&body, buf_slice(&folder), w->revision + 1))
         w->call = etcd_watch(w->o.etcd, buf_slice(&body), &watch_handler, on_over, w);
+    buf_free(&folder);
     buf_free(&body);
     if (w->call == NULL) {
         try_later(w);
@@ -327,13 +336,14 @@ static void on_read(void *arg, const struct etcd_answer *a)
 
 static void read_all(struct record_watch *w)
 {
-    struct buf body;
+    struct buf folder, body;
 
     set_state(w, STATE_READING);
     loop_timer_cancel(w->timer);
     buf_init(&body, KEY_BYTES);
-    if (etcd_print_range(&body, buf_slice(&w->folder), LIMIT_PEERS + 1))
+    if (print_folder(w, &folder) && etcd_print_range(&body, buf_slice(&folder), LIMIT_PEERS + 1))
         w->call = etcd_range(w->o.etcd, buf_slice(&body), &range_handler, on_read, w);
+    buf_free(&folder);
     buf_free(&body);
     if (w->call == NULL)
         try_later(w);
@@ -356,47 +366,44 @@ static void on_timer(void *arg)
 
 struct record_watch *record_watch_new(const struct record_watch_opts *o)
 {
-    struct record_watch *w = mem_zalloc(sizeof(*w));
+    struct record_watch *w = must_zalloc(sizeof(*w));
 
-    if (w == NULL)
-        return NULL;
     w->o = *o;
     lifetime_init(&w->life, etcd_loop(o->etcd), "watch of peer endpoint records");
     backoff_init(&w->backoff, BACKOFF_FIRST_MS, BACKOFF_MAX_MS);
-    buf_init(&w->folder, KEY_BYTES);
-    w->prefix = mem_strdup(o->prefix);
     w->entries = strmap_new();
     w->timer = lifetime_timer(&w->life, on_timer, w);
-    if (w->prefix != NULL && w->entries != NULL && w->timer != NULL &&
-        peer_record_key(slice_str(w->prefix), SLICE_LIT(""), &w->folder)) {
-        set_state(w, STATE_WAITING);
-        loop_timer_set(w->timer, 0);
-        return w;
-    }
-    record_watch_free(w);
-    return NULL;
+    must_hold(w->entries != NULL && w->timer != NULL);
+    return w;
+}
+
+void record_watch_stop(struct record_watch *w)
+{
+    size_t cursor = 0;
+    struct slice key;
+    void *value;
+
+    stop_call(w);
+    loop_timer_cancel(w->timer);
+    while (strmap_next(w->entries, &cursor, &key, &value))
+        mem_free(strmap_remove(w->entries, key));
+    w->usable = 0;
+    w->revision = 0;
+    w->synced = w->crowded = false;
+    set_state(w, STATE_STOPPED);
 }
 
 static void free_watch(void *arg)
 {
     struct record_watch *w = arg;
-    size_t cursor = 0;
-    struct slice key;
-    void *value;
 
-    while (w->entries != NULL && strmap_next(w->entries, &cursor, &key, &value))
-        mem_free(value);
     strmap_free(w->entries);
-    buf_free(&w->folder);
-    mem_free(w->prefix);
     mem_free(w);
 }
 
 void record_watch_free(struct record_watch *w)
 {
-    if (w == NULL)
-        return;
-    stop_call(w);
+    record_watch_stop(w);
     lifetime_retire(&w->life, free_watch, w);
 }
 

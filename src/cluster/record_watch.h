@@ -25,18 +25,20 @@ struct record_watch_handler {
 
 struct record_watch_opts {
     struct etcd *etcd;
-    const char *prefix; /* copied */
+    const char *prefix; /* borrowed; may be another one whenever it is stopped */
     struct cluster_metrics *metrics;
     struct changes *changes; /* list of changes for people, for refused records; NULL: not kept */
     const struct record_watch_handler *handler;
     void *arg;
 };
 
-/* NULL when out of memory. */
-MEM_CHECK struct record_watch *record_watch_new(const struct record_watch_opts *o);
-void record_watch_free(struct record_watch *w); /* NULL is fine; calls nothing */
-/* The endpoints changed: starts again. The known records are kept until all are read. */
+/* Stopped. Ends the process when out of memory. */
+struct record_watch *record_watch_new(const struct record_watch_opts *o);
+void record_watch_free(struct record_watch *w); /* calls nothing */
+/* Starts; or the endpoints changed, and it starts again. The known records are kept until all are read. */
 void record_watch_restart(struct record_watch *w);
+/* Forgets all records, and calls nothing. */
+void record_watch_stop(struct record_watch *w);
 
 /* NULL: there is none, or it is not valid. Valid until the loop goes on. */
 const struct peer_record *record_watch_find(const struct record_watch *w, struct slice id);

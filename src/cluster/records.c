@@ -28,7 +28,7 @@ struct records {
     struct records_opts o;
     char own_id[SERVER_ID_BYTES], prefix[LIMIT_ETCD_PREFIX_BYTES + 1], advertise[LIMIT_ADDRESS_TEXT_BYTES];
     struct etcd *etcd;
-    struct record_watch *watch;     /* NULL without endpoints, or out of memory */
+    struct record_watch *watch;     /* stopped without endpoints */
     struct record_publish *publish; /* the same */
     struct loop_timer *tick;
     bool on, stopped, stale;
@@ -49,7 +49,7 @@ static void on_record(void *arg, const struct peer_record *record, uint64_t leas
 
     if (!is_own(r, id))
         r->o.on_address(r->o.arg, id, record->ip, record->port);
-    else if (r->publish != NULL)
+    else
         record_publish_seen(r->publish, record, lease);
 }
 
@@ -59,7 +59,7 @@ static void on_gone(void *arg, struct slice id)
 
     if (!is_own(r, id))
         r->o.on_address(r->o.arg, id, NULL, 0);
-    else if (r->publish != NULL)
+    else
         record_publish_seen(r->publish, NULL, 0);
 }
 
@@ -69,7 +69,7 @@ void records_tell(struct records *r, struct slice id)
 {
     const struct peer_record *record;
 
-    if (r->watch == NULL || is_own(r, id))
+    if (is_own(r, id))
         return;
     record = record_watch_find(r->watch, id);
     if (record != NULL && !(r->stale && r->o.has_other(r->o.arg, id)))
@@ -81,9 +81,11 @@ static void forget_all(struct records *r)
     size_t cursor = 0;
     struct slice id;
 
-    while (r->watch != NULL && (id = record_watch_next(r->watch, &cursor)).p != NULL)
+    while ((id = record_watch_next(r->watch, &cursor)).p != NULL)
         if (!is_own(r, id))
             r->o.on_address(r->o.arg, id, NULL, 0);
+    record_watch_stop(r->watch);
+    r->stale = false;
 }
 
 /* Out of sight for long. */
@@ -110,60 +112,12 @@ static void trust_again(struct records *r)
         records_tell(r, id);
 }
 
-/* ---- parts ---- */
-
-static bool may_publish(void *arg)
-{
-    const struct records *r = arg;
-
-    return r->o.may_publish(r->o.arg);
-}
-
-void records_local_answers(struct records *r)
-{
-    if (r->publish != NULL)
-        record_publish_local_answers(r->publish);
-}
-
-static void start_parts(struct records *r)
-{
-    const struct record_watch_opts w = {.etcd = r->etcd,
-                                        .prefix = r->prefix,
-                                        .metrics = r->o.metrics,
-                                        .changes = r->o.changes,
-                                        .handler = &watch_handler,
-                                        .arg = r};
-    const struct record_publish_opts p = {
-        .etcd = r->etcd, .prefix = r->prefix, .id = r->own_id, .may = may_publish, .arg = r, .metrics = r->o.metrics};
-
-    if (r->watch == NULL)
-        r->watch = record_watch_new(&w);
-    if (r->publish == NULL && r->own_id[0] != '\0') {
-        r->publish = record_publish_new(&p);
-        if (r->publish != NULL) {
-            record_publish_set_address(r->publish, r->advertise);
-            if (!r->stopped)
-                record_publish_start(r->publish);
-        }
-    }
-    if (r->watch == NULL || (r->publish == NULL && r->own_id[0] != '\0'))
-        log_error("Out of memory for peer endpoint records");
-}
-
-static void drop_parts(struct records *r)
-{
-    forget_all(r);
-    record_watch_free(r->watch);
-    record_publish_free(r->publish);
-    r->watch = NULL;
-    r->publish = NULL;
-    r->stale = false;
-}
+/* ---- time ---- */
 
 /* Switched off: the endpoints are needed until the own record is removed, and nobody shall hear of them afterwards. */
 static void let_go(struct records *r)
 {
-    if (r->publish != NULL && !record_publish_stopped(r->publish))
+    if (!record_publish_stopped(r->publish))
         loop_timer_set(r->tick, TICK_MS);
     else
         (void)etcd_set_servers(r->etcd, NULL, 0);
@@ -180,11 +134,9 @@ static void on_tick(void *arg)
     }
     if (seen < r->since_ms)
         seen = r->since_ms;
-    if (r->watch == NULL || r->publish == NULL)
-        start_parts(r); /* they could not be made for want of memory */
-    if (r->watch != NULL && !r->stale && now - seen >= STALE_MS)
+    if (!r->stale && now - seen >= STALE_MS)
         mark_stale(r);
-    else if (r->watch != NULL && r->stale && now - seen < STALE_MS && etcd_answers(r->etcd))
+    else if (r->stale && now - seen < STALE_MS && etcd_answers(r->etcd))
         trust_again(r);
     loop_timer_set(r->tick, TICK_MS);
 }
@@ -213,11 +165,7 @@ static void say_missing(const struct records *r)
 static void switch_off(struct records *r)
 {
     loop_timer_set(r->tick, 0); /* let_go() */
-    forget_all(r);
-    record_watch_free(r->watch);
-    r->watch = NULL;
-    r->stale = false;
-    if (r->publish != NULL && !r->stopped)
+    if (!r->stopped)
         record_publish_stop(r->publish, NULL, NULL);
 }
 
@@ -227,8 +175,8 @@ void records_configure(struct records *r, const struct records_config *c)
     bool news = replace_text(r->advertise, sizeof(r->advertise), c->advertise), others;
 
     r->on = c->n_servers > 0;
-    if (was_on && moved)
-        drop_parts(r); /* the record under the old prefix expires */
+    if (moved || !r->on)
+        forget_all(r);
     if (!r->on) {
         switch_off(r);
         return;
@@ -236,16 +184,15 @@ void records_configure(struct records *r, const struct records_config *c)
     others = etcd_set_servers(r->etcd, c->servers, c->n_servers);
     if (!was_on)
         r->since_ms = loop_now_ms(r->o.loop);
-    if (r->watch != NULL && others)
+    if (!was_on || moved || others)
         record_watch_restart(r->watch);
-    if (r->publish != NULL && others)
-        record_publish_moved(r->publish);
-    if (r->publish != NULL) {
-        record_publish_set_address(r->publish, r->advertise);
-        if (!r->stopped)
-            record_publish_start(r->publish);
-    }
-    start_parts(r);
+    if (moved)
+        record_publish_set_address(r->publish, ""); /* what was said of it does not hold for the other one */
+    if (moved || others)
+        record_publish_moved(r->publish); /* the record that was there before expires */
+    record_publish_set_address(r->publish, r->advertise);
+    if (!r->stopped && r->own_id[0] != '\0')
+        record_publish_start(r->publish);
     if (!was_on || news)
         say_missing(r);
     loop_timer_set(r->tick, TICK_MS);
@@ -256,10 +203,16 @@ void records_configure(struct records *r, const struct records_config *c)
 struct records *records_new(const struct records_opts *o)
 {
     struct records *r = must_zalloc(sizeof(*r));
+    struct record_watch_opts w = {
+        .prefix = r->prefix, .metrics = o->metrics, .changes = o->changes, .handler = &watch_handler, .arg = r};
+    struct record_publish_opts p = {
+        .prefix = r->prefix, .id = r->own_id, .may = o->may_publish, .arg = o->arg, .metrics = o->metrics};
 
     r->o = *o;
     (void)snprintf(r->own_id, sizeof(r->own_id), "%s", o->own_id);
-    r->etcd = etcd_new(o->loop, o->back, o->metrics);
+    r->etcd = w.etcd = p.etcd = etcd_new(o->loop, o->back, o->metrics);
+    r->watch = record_watch_new(&w);
+    r->publish = record_publish_new(&p);
     r->tick = loop_timer_new(o->loop, on_tick, r);
     must_hold(r->tick != NULL);
     return r;
@@ -276,13 +229,20 @@ void records_free(struct records *r)
     mem_free(r);
 }
 
+void records_local_answers(struct records *r)
+{
+    record_publish_local_answers(r->publish);
+}
+
 void records_stop(struct records *r, void (*done)(void *arg), void *arg)
 {
     r->stopped = true;
-    if (r->publish != NULL)
-        record_publish_stop(r->publish, done, arg);
-    else
-        done(arg);
+    record_publish_stop(r->publish, done, arg);
+}
+
+static const char *own_record(const struct records *r)
+{
+    return r->own_id[0] == '\0' ? "none" : record_publish_state_name(r->publish);
 }
 
 void records_state(const struct records *r, char *text, size_t n)
@@ -294,13 +254,10 @@ void records_state(const struct records *r, char *text, size_t n)
         (void)snprintf(health, sizeof(health), "cannot be used for %s", duration_text(etcd_failing_ms(r->etcd), age));
     if (!r->on)
         (void)snprintf(text, n, "not configured");
-    else if (r->watch == NULL)
-        (void)snprintf(text, n, "out of memory");
     else
         (void)snprintf(text, n, "%s%s%s; %zu records, %s; own record: %s", health, why == NULL ? "" : ": ",
                        why == NULL ? "" : why, record_watch_count(r->watch),
-                       record_watch_synced(r->watch) ? "read" : "not read yet",
-                       r->publish == NULL ? "none" : record_publish_state_name(r->publish));
+                       record_watch_synced(r->watch) ? "read" : "not read yet", own_record(r));
 }
 
 void records_describe(const struct records *r, struct buf *out)
@@ -308,11 +265,9 @@ void records_describe(const struct records *r, struct buf *out)
     buf_append_char(out, '{');
     if (r->on) {
         etcd_describe(r->etcd, out);
-        if (r->watch != NULL) {
-            buf_append_char(out, ',');
-            record_watch_describe(r->watch, out);
-        }
-        buf_printf(out, ",\"ownRecord\":\"%s\"", r->publish == NULL ? "none" : record_publish_state_name(r->publish));
+        buf_append_char(out, ',');
+        record_watch_describe(r->watch, out);
+        buf_printf(out, ",\"ownRecord\":\"%s\"", own_record(r));
     }
     buf_append_char(out, '}');
 }

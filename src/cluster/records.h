@@ -24,7 +24,7 @@ struct records_opts {
     const char *own_id;      /* copied; "": nothing is published */
     /* The address of a server in etcd was read or changed; host NULL: it has none any more. Valid during the call. */
     void (*on_address)(void *arg, struct slice id, const char *host, unsigned port);
-    /* Whether peers should use this server now. */
+    /* As record_publish_opts.may. */
     bool (*may_publish)(void *arg);
     /* Whether the peer has an address from another source (then records that could not be confirmed for a minute are
      * dropped). */

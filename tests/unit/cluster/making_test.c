@@ -9,14 +9,11 @@
 #include "cluster/cluster_metrics.h"
 #include "cluster/comparer.h"
 #include "cluster/comparison.h"
-#include "cluster/etcd.h"
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/peers.h"
 #include "cluster/placeholder.h"
 #include "cluster/pulse.h"
-#include "cluster/record_publish.h"
-#include "cluster/record_watch.h"
 #include "cluster/schemas.h"
 #include "cluster/server.h"
 #include "cluster/work.h"
@@ -33,7 +30,6 @@ struct parts {
     struct cluster_metrics metrics;
     struct cluster_env env;
     struct work_queue work;
-    struct etcd *etcd;
     struct peers *peers;
     struct disco *disco;
     struct served *served;
@@ -85,25 +81,6 @@ static bool answers(void *arg, const struct peer *peer)
 {
     (void)arg;
     (void)peer;
-    return true;
-}
-
-static void on_record(void *arg, const struct peer_record *r, uint64_t lease)
-{
-    (void)arg;
-    (void)r;
-    (void)lease;
-}
-
-static void on_record_gone(void *arg, struct slice id)
-{
-    (void)arg;
-    (void)id;
-}
-
-static bool yes(void *arg)
-{
-    (void)arg;
     return true;
 }
 
@@ -201,25 +178,6 @@ static bool peer(struct parts *p)
     return made != NULL;
 }
 
-static bool watch(struct parts *p)
-{
-    static const struct record_watch_handler h = {on_record, on_record_gone};
-    struct record_watch *w = record_watch_new(
-        &(struct record_watch_opts){.etcd = p->etcd, .prefix = "/r", .metrics = &p->metrics, .handler = &h});
-
-    record_watch_free(w);
-    return w != NULL;
-}
-
-static bool publish(struct parts *p)
-{
-    struct record_publish *r = record_publish_new(
-        &(struct record_publish_opts){.etcd = p->etcd, .prefix = "/r", .id = "x", .may = yes, .metrics = &p->metrics});
-
-    record_publish_free(r);
-    return r != NULL;
-}
-
 static bool placeholder(struct parts *p)
 {
     struct disco_doc *d = placeholder_new(p->undiscovered, 2);
@@ -272,7 +230,6 @@ static void begin(struct parts *p)
     p->api = cluster_kit_api(&p->w, p->w.origin);
     cluster_metrics_init(&p->metrics, p->w.metrics);
     work_queue_init(&p->work, p->w.loop);
-    p->etcd = etcd_new(p->w.loop, p->w.back, &p->metrics);
     p->env = (struct cluster_env){.loop = p->w.loop, .back = p->w.back, .own_id = "apiserver-x"};
     p->peers = peers_new(&p->env, &h, NULL);
     doc = disco_parse(kube_document(p->w.local), NULL);
@@ -309,7 +266,6 @@ static void end(struct parts *p)
     served_unref(p->served);
     disco_unref(p->disco);
     peers_free(p->peers);
-    etcd_free(p->etcd);
     work_queue_close(&p->work);
     api_free(p->api);
     sim_run_ms(p->w.loop, 0);
@@ -351,20 +307,10 @@ int main(void)
     static const struct {
         const char *name;
         bool (*make)(struct parts *p);
-    } rows[] = {{"a comparer", comparer},
-                {"a comparison", comparison},
-                {"a pulse", pulse},
-                {"schemas", schemas},
-                {"a server", server},
-                {"exclusions", exclusions},
-                {"Leases", leases},
-                {"a peer", peer},
-                {"a watch of records", watch},
-                {"a record's publisher", publish},
-                {"a placeholder", placeholder},
-                {"a merge", build},
-                {"a snapshot", snapshot},
-                {"a request", request}};
+    } rows[] = {
+        {"a comparer", comparer},       {"a comparison", comparison}, {"a pulse", pulse},       {"schemas", schemas},
+        {"a server", server},           {"exclusions", exclusions},   {"Leases", leases},       {"a peer", peer},
+        {"a placeholder", placeholder}, {"a merge", build},           {"a snapshot", snapshot}, {"a request", request}};
     struct parts p;
 
     begin(&p);

@@ -14,8 +14,6 @@
 #include "cluster/own_lease.h"
 #include "cluster/pulse.h"
 #include "cluster/readiness.h"
-#include "cluster/record_publish.h"
-#include "cluster/record_watch.h"
 #include "cluster/records.h"
 #include "cluster/refresh.h"
 #include "cluster/schemas.h"
@@ -62,8 +60,6 @@ int main(void)
     own_lease_free(NULL);
     pulse_free(NULL);
     readiness_free(NULL);
-    record_publish_free(NULL);
-    record_watch_free(NULL);
     records_free(NULL);
     refresh_free(NULL);
     schemas_free(NULL);

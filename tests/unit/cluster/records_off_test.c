@@ -187,6 +187,12 @@ static void moved(void)
     is_str(s.last[0], "10.0.0.22:6443", "and what is under this one told");
     is_str(s.last[1], ":0", "as far as there is any");
     ok(own_there(&s, "/other"), "where the own one is written, too");
+    configure(&s, "/other", "10.0.0.1:6443", false);
+    sim_run_ms(s.w.loop, 3000);
+    ok(!own_there(&s, "/other"), "until it is switched off");
+    configure(&s, "/third", "10.0.0.1:6443", true);
+    sim_run_ms(s.w.loop, 3000);
+    ok(own_there(&s, "/third") && !own_there(&s, "/other"), "and on again, with yet another prefix");
     end(&s);
 }
 
