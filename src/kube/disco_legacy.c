@@ -84,28 +84,16 @@ void disco_walk_unavailable(struct disco_walk *w, size_t i)
 
 /* ---- reading objects ---- */
 
-enum field_type { FIELD_TEXT, FIELD_BOOL, FIELD_ARRAY, FIELD_OBJECT };
-
 /* A member that we want: where its value goes. Absent or null leaves the value as it was. */
 struct field {
     const char *key;
-    enum field_type type;
+    enum jscan_type type; /* JSCAN_TRUE: true or false */
     struct jscan_value *value;
 };
 
-static bool type_fits(enum field_type type, enum jscan_type got)
+static bool type_fits(enum jscan_type type, enum jscan_type got)
 {
-    switch (type) {
-    case FIELD_TEXT:
-        return got == JSCAN_STRING;
-    case FIELD_BOOL:
-        return got == JSCAN_TRUE || got == JSCAN_FALSE;
-    case FIELD_ARRAY:
-        return got == JSCAN_ARRAY;
-    case FIELD_OBJECT:
-        return got == JSCAN_OBJECT;
-    }
-    return false;
+    return got == type || (type == JSCAN_TRUE && got == JSCAN_FALSE);
 }
 
 static bool take_member(struct jscan *s, const struct jscan_value *key, const struct field *fields, size_t n)
@@ -143,7 +131,7 @@ static bool take_object(struct jscan *s, const struct field *fields, size_t n)
 static bool take_document(struct slice body, const char *kind, struct field list, struct err *err)
 {
     struct jscan_value kind_value = {.type = JSCAN_NULL};
-    const struct field fields[] = {{"kind", FIELD_TEXT, &kind_value}, list};
+    const struct field fields[] = {{"kind", JSCAN_STRING, &kind_value}, list};
     struct jscan s;
 
     jscan_init(&s, body, LIMIT_DISCOVERY_DEPTH);
@@ -224,9 +212,9 @@ static void prefer(struct disco_walk *w, size_t from, const struct jscan_value *
 static bool read_group(struct disco_walk *w, struct jscan *s, struct err *err)
 {
     struct jscan_value name = {.type = JSCAN_NULL}, versions = name, preferred = name, version;
-    const struct field fields[] = {{"name", FIELD_TEXT, &name},
-                                   {"versions", FIELD_ARRAY, &versions},
-                                   {"preferredVersion", FIELD_OBJECT, &preferred}};
+    const struct field fields[] = {{"name", JSCAN_STRING, &name},
+                                   {"versions", JSCAN_ARRAY, &versions},
+                                   {"preferredVersion", JSCAN_OBJECT, &preferred}};
     struct slice group;
     struct jscan list;
     size_t from = w->n;
@@ -241,7 +229,7 @@ static bool read_group(struct disco_walk *w, struct jscan *s, struct err *err)
         return err_set(err, "out of memory");
     open_array(&list, &versions, &first);
     while (jscan_element(&list, &first)) {
-        const struct field inner = {"version", FIELD_TEXT, &version};
+        const struct field inner = {"version", JSCAN_STRING, &version};
 
         version = (struct jscan_value){.type = JSCAN_NULL};
         if (!take_object(&list, &inner, 1))
@@ -261,9 +249,9 @@ bool disco_walk_root(struct disco_walk *w, struct slice body, struct err *err)
     bool first;
 
     if (w->kind == DISCO_WALK_API)
-        return take_document(body, "APIVersions", (struct field){"versions", FIELD_ARRAY, &list}, err) &&
+        return take_document(body, "APIVersions", (struct field){"versions", JSCAN_ARRAY, &list}, err) &&
                core_versions(w, &list, err);
-    if (!take_document(body, "APIGroupList", (struct field){"groups", FIELD_ARRAY, &list}, err))
+    if (!take_document(body, "APIGroupList", (struct field){"groups", JSCAN_ARRAY, &list}, err))
         return false;
     open_array(&s, &list, &first);
     while (jscan_element(&s, &first))
@@ -379,15 +367,15 @@ static bool take_entry(struct conversion *c, struct jscan *s, struct err *err)
         return err_set(err, "out of memory, or too many resources");
     {
         const struct field fields[] = {
-            {"name", FIELD_TEXT, &e->name},
-            {"kind", FIELD_TEXT, &e->kind},
-            {"group", FIELD_TEXT, &e->group},
-            {"version", FIELD_TEXT, &e->version},
-            {"singularName", FIELD_TEXT, &e->singular},
-            {"namespaced", FIELD_BOOL, &e->namespaced},
-            {"verbs", FIELD_ARRAY, &e->verbs},
-            {"shortNames", FIELD_ARRAY, &e->short_names},
-            {"categories", FIELD_ARRAY, &e->categories},
+            {"name", JSCAN_STRING, &e->name},
+            {"kind", JSCAN_STRING, &e->kind},
+            {"group", JSCAN_STRING, &e->group},
+            {"version", JSCAN_STRING, &e->version},
+            {"singularName", JSCAN_STRING, &e->singular},
+            {"namespaced", JSCAN_TRUE, &e->namespaced},
+            {"verbs", JSCAN_ARRAY, &e->verbs},
+            {"shortNames", JSCAN_ARRAY, &e->short_names},
+            {"categories", JSCAN_ARRAY, &e->categories},
         };
 
         if (!take_object(s, fields, sizeof(fields) / sizeof(fields[0])))
@@ -462,7 +450,7 @@ static bool convert(struct conversion *c, struct slice body, struct buf *out, st
     struct jscan s;
     bool first;
 
-    if (!take_document(body, "APIResourceList", (struct field){"resources", FIELD_ARRAY, &list}, err))
+    if (!take_document(body, "APIResourceList", (struct field){"resources", JSCAN_ARRAY, &list}, err))
         return false;
     open_array(&s, &list, &first);
     while (jscan_element(&s, &first))
