@@ -67,7 +67,7 @@ enum {
     LIMIT_LEASE_LIST_BYTES = 16 << 20,  /* of those that are not too large */
     LIMIT_LIST_BYTES = 256 << 20,       /* of a list as it comes, with what is passed over */
     LIMIT_APISERVICE_BYTES = 4 << 20,   /* as a CRD: more than etcd takes (1.5 MiB), so none is left out */
-    LIMIT_JSON_SMALL_BYTES = 256 << 10, /* of what becomes a tree of json-c: some 25 us per KB at worst */
+    LIMIT_TRUST_DATA_BYTES = 256 << 10, /* what a ConfigMap says of front proxies: a few texts, two of them CAs */
     LIMIT_PEERS = 256,                  /* all of which may go in one turn */
     LIMIT_ADDRESS_TEXT_BYTES = 64,      /* IP:port */
     LIMIT_ETCD_PREFIX_BYTES = 1024,

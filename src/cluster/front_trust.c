@@ -18,7 +18,7 @@
 #include "net/loop.h"
 
 enum {
-    MAP_BYTES = 2 * LIMIT_JSON_SMALL_BYTES,
+    MAP_BYTES = 2 * LIMIT_TRUST_DATA_BYTES,
     NAMED_BYTES = 256 << 10,
     CALL_MS = 10000,
     JITTER_PERCENT = 10,

@@ -48,17 +48,15 @@ struct said {
 static bool read_json(struct slice body, struct said *out)
 {
     struct jscan_value kind, message, details, v;
-    struct jscan s;
+    struct slice object;
 
-    jscan_init(&s, body, DENIAL_DEPTH);
-    if (!jscan_value(&s, &v) || v.type != JSCAN_OBJECT || !jscan_end(&s))
-        return false;
-    if (!jscan_get(v.raw, SLICE_LIT("kind"), &kind) || !jscan_text_eq(&kind, SLICE_LIT("Status")) ||
-        !jscan_get(v.raw, SLICE_LIT("message"), &message) || message.type != JSCAN_STRING)
+    if (!jscan_object(body, DENIAL_DEPTH, &object, NULL) || !jscan_get(object, SLICE_LIT("kind"), &kind) ||
+        !jscan_text_eq(&kind, SLICE_LIT("Status")) || !jscan_get(object, SLICE_LIT("message"), &message) ||
+        message.type != JSCAN_STRING)
         return false;
     out->message = slice_from(message.raw, 1);
     out->about_something =
-        jscan_get(v.raw, SLICE_LIT("details"), &details) && details.type == JSCAN_OBJECT &&
+        jscan_get(object, SLICE_LIT("details"), &details) && details.type == JSCAN_OBJECT &&
         (jscan_get(details.raw, SLICE_LIT("name"), &v) || jscan_get(details.raw, SLICE_LIT("kind"), &v));
     return true;
 }

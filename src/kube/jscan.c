@@ -506,6 +506,18 @@ bool jscan_text_eq(const struct jscan_value *v, struct slice s)
     return s.n == 0;
 }
 
+bool jscan_object(struct slice text, unsigned max_depth, struct slice *object, struct err *err)
+{
+    struct jscan_value v;
+    struct jscan s;
+
+    jscan_init(&s, text, max_depth);
+    if (!jscan_value(&s, &v) || !jscan_end(&s))
+        return err_set(err, "not JSON: %s", s.error);
+    *object = v.raw;
+    return v.type == JSCAN_OBJECT || err_set(err, "not a JSON object");
+}
+
 bool jscan_get(struct slice object, struct slice key, struct jscan_value *out)
 {
     struct jscan s;
@@ -538,4 +550,11 @@ void jscan_get_each(struct slice object, const struct slice *keys, struct jscan_
         for (size_t i = 0; i < n; i++)
             if (values[i].raw.p == NULL && jscan_text_eq(&key, keys[i]))
                 values[i] = v;
+}
+
+struct slice jscan_get_inside(struct slice object, struct slice key)
+{
+    struct jscan_value v;
+
+    return jscan_get(object, key, &v) && v.type == JSCAN_STRING ? inside(&v) : SLICE_LIT("");
 }

@@ -7,6 +7,7 @@
 #ifndef MVPROXY_KUBE_JSCAN_H
 #define MVPROXY_KUBE_JSCAN_H
 
+#include "base/err.h"
 #include "base/mem.h"
 
 enum jscan_type { JSCAN_OBJECT, JSCAN_ARRAY, JSCAN_STRING, JSCAN_NUMBER, JSCAN_TRUE, JSCAN_FALSE, JSCAN_NULL };
@@ -53,10 +54,16 @@ bool jscan_end(struct jscan *s);
 bool jscan_text(struct arena *a, const struct jscan_value *v, struct slice *out);
 /* Whether a string value equals `s` after decoding. Allocates nothing. */
 bool jscan_text_eq(const struct jscan_value *v, struct slice s);
-/* Looks up one key of an object's text (already validated); false if absent. */
+/* The whole text is one object. False, with *err set. */
+bool jscan_object(struct slice text, unsigned max_depth, struct slice *object, struct err *err);
+/* Looks up one key of an object's text (already validated); false if absent. Of two of the same name the first counts.
+ */
 bool jscan_get(struct slice object, struct slice key, struct jscan_value *out);
 /* The same of n keys in one pass: those that are not there have no text (raw.p is NULL), nor has anything of what is no
  * object. Of two of the same name the first counts. */
 void jscan_get_each(struct slice object, const struct slice *keys, struct jscan_value *values, size_t n);
+/* A string member as it stands between its quotes; "" if there is none. For names, versions and addresses: what has
+ * escapes is none of these. */
+struct slice jscan_get_inside(struct slice object, struct slice key);
 
 #endif

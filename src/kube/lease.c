@@ -4,20 +4,17 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "kube/jscan.h"
-#include "kube/json_small.h"
 #include "kube/server_id.h"
-
-enum { LEASE_DEPTH = 32 };
 
 /* ---- reading ---- */
 
-/* A member of the given type. False only if it is there with another type; *out is NULL if it is absent or null. */
-static bool member(struct json_object *object, const char *key, enum json_type type, struct json_object **out)
+/* A member of the given type. False only if it is there with another type; without text (raw.p is NULL) if it is absent
+ * or null. */
+static bool member(struct slice object, const char *key, enum jscan_type type, struct jscan_value *out)
 {
-    *out = NULL;
-    if (object == NULL || !json_object_object_get_ex(object, key, out) || *out == NULL)
-        return true;
-    return json_object_is_type(*out, type);
+    if (!jscan_get(object, slice_str(key), out) || out->type == JSCAN_NULL)
+        *out = (struct jscan_value){.type = type};
+    return out->type == type;
 }
 
 struct reader {
@@ -25,28 +22,34 @@ struct reader {
     struct err *err;
 };
 
-static bool text_member(const struct reader *r, struct json_object *object, const char *key, struct slice *out)
+static bool text_member(const struct reader *r, struct slice object, const char *key, struct slice *out)
 {
-    struct json_object *v;
+    struct jscan_value v;
 
     *out = SLICE_LIT("");
-    if (!member(object, key, json_type_string, &v))
+    if (!member(object, key, JSCAN_STRING, &v))
         return err_set(r->err, "%s is not a string", key);
-    if (v == NULL)
+    if (v.raw.p == NULL)
         return true;
     /* To its first NUL, which no API server writes: whoever keeps it as a C string must find it unchanged. */
-    *out = arena_copy(r->arena, slice_str(json_object_get_string(v)));
+    if (!jscan_text(r->arena, &v, out))
+        return err_set(r->err, "out of memory");
+    *out = arena_copy(r->arena, slice_of(out->p, slice_index(*out, '\0')));
     return out->p != NULL || err_set(r->err, "out of memory");
 }
 
-static bool object_member(const struct reader *r, struct json_object *object, const char *key, struct json_object **out)
+static bool object_member(const struct reader *r, struct slice object, const char *key, struct slice *out)
 {
-    return member(object, key, json_type_object, out) || err_set(r->err, "%s is not an object", key);
+    struct jscan_value v;
+    bool good = member(object, key, JSCAN_OBJECT, &v);
+
+    *out = v.raw;
+    return good || err_set(r->err, "%s is not an object", key);
 }
 
-static bool read_metadata(const struct reader *r, struct json_object *root, struct lease *out)
+static bool read_metadata(const struct reader *r, struct slice root, struct lease *out)
 {
-    struct json_object *meta, *labels, *annotations;
+    struct slice meta, labels, annotations;
 
     return object_member(r, root, "metadata", &meta) && object_member(r, meta, "labels", &labels) &&
            object_member(r, meta, "annotations", &annotations) && text_member(r, meta, "namespace", &out->ns) &&
@@ -60,34 +63,39 @@ static bool read_metadata(const struct reader *r, struct json_object *root, stru
            text_member(r, annotations, LEASE_DISCOVERY_ANNOTATION, &out->discovery);
 }
 
-static bool read_spec(const struct reader *r, struct json_object *root, struct lease *out)
+static bool read_duration(const struct reader *r, struct slice spec, struct lease *out)
 {
-    struct json_object *spec, *duration;
-    struct slice renewed;
+    struct jscan_value v;
+    uint64_t seconds;
+
+    if (!member(spec, "leaseDurationSeconds", JSCAN_NUMBER, &v) || slice_index(v.raw, '.') < v.raw.n)
+        return err_set(r->err, "leaseDurationSeconds is not an integer");
+    out->has_duration = v.raw.p != NULL;
+    if (!out->has_duration)
+        return true;
+    if (!slice_u64(v.raw, &seconds) || seconds > INT32_MAX)
+        return err_set(r->err, "leaseDurationSeconds is out of range");
+    out->duration_s = (int64_t)seconds;
+    return true;
+}
+
+static bool read_spec(const struct reader *r, struct slice root, struct lease *out)
+{
+    struct slice spec, renewed;
 
     if (!object_member(r, root, "spec", &spec) || !text_member(r, spec, "holderIdentity", &out->holder) ||
-        !text_member(r, spec, "renewTime", &renewed))
+        !text_member(r, spec, "renewTime", &renewed) || !read_duration(r, spec, out))
         return false;
-    if (!member(spec, "leaseDurationSeconds", json_type_int, &duration))
-        return err_set(r->err, "leaseDurationSeconds is not an integer");
-    if (duration != NULL) {
-        out->duration_s = json_object_get_int64(duration);
-        if (out->duration_s < 0 || out->duration_s > INT32_MAX)
-            return err_set(r->err, "leaseDurationSeconds is out of range");
-        out->has_duration = true;
-    }
     if (renewed.n == 0)
         return true;
     out->has_renew_time = clock_parse_rfc3339(renewed, &out->renew_us);
     return out->has_renew_time || err_set(r->err, "renewTime is not a time");
 }
 
-static bool read_lease(const struct reader *r, struct json_object *root, struct lease *out)
+static bool read_lease(const struct reader *r, struct slice root, struct lease *out)
 {
     struct slice kind;
 
-    if (!json_object_is_type(root, json_type_object))
-        return err_set(r->err, "not a JSON object");
     /* Items of a list carry no kind. */
     if (!text_member(r, root, "kind", &kind))
         return false;
@@ -98,43 +106,15 @@ static bool read_lease(const struct reader *r, struct json_object *root, struct 
     return out->name.n > 0 || err_set(r->err, "a Lease without a name");
 }
 
-/*
- * The same without what says who has set which field: nobody reads it here, and of all parts of a Lease it alone may be
- * of any shape, so that a tree of it can be a hundred times its size.
- */
-static struct slice without_managed_fields(struct arena *a, struct slice json)
-{
-    struct jscan_value metadata, fields;
-    char *copy;
-
-    if (!jscan_get(json, SLICE_LIT("metadata"), &metadata) || metadata.type != JSCAN_OBJECT ||
-        !jscan_get(metadata.raw, SLICE_LIT("managedFields"), &fields) || fields.type != JSCAN_ARRAY)
-        return json;
-    copy = arena_alloc(a, json.n);
-    if (copy == NULL)
-        return SLICE_NONE;
-    memcpy(copy, json.p, json.n);
-    memset(copy + (fields.raw.p - json.p), ' ', fields.raw.n);
-    memcpy(copy + (fields.raw.p - json.p), "[]", 2);
-    return slice_of(copy, json.n);
-}
-
 bool lease_parse(struct arena *a, struct slice json, struct lease *out, struct err *err)
 {
     struct reader r = {a, err};
-    struct json_object *root;
-    bool good;
+    struct slice object;
 
     *out = (struct lease){.ns = SLICE_NONE};
     if (json.n > LIMIT_LEASE_BYTES)
         return err_set(err, "a Lease of more than %u KiB", LIMIT_LEASE_BYTES >> 10);
-    json = without_managed_fields(a, json);
-    if (json.p == NULL)
-        return err_set(err, "out of memory");
-    root = json_small_read(json, LEASE_DEPTH, err);
-    good = root != NULL && read_lease(&r, root, out);
-    json_object_put(root);
-    return good;
+    return jscan_object(json, JSCAN_MAX_DEPTH, &object, err) && read_lease(&r, object, out);
 }
 
 /* "apiserver-..." today, "kube-apiserver-..." before 1.27; what follows was hex once and is base32 now. */

@@ -86,11 +86,9 @@ static bool items_read(struct items *l, struct slice object, struct slice list, 
 
 static bool is_object(struct slice text)
 {
-    struct jscan_value v;
-    struct jscan s;
+    struct slice object;
 
-    jscan_init(&s, text, LEGACY_DEPTH);
-    return jscan_value(&s, &v) && v.type == JSCAN_OBJECT && jscan_end(&s);
+    return jscan_object(text, LEGACY_DEPTH, &object, NULL);
 }
 
 /* ---- writing ---- */

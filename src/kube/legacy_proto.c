@@ -249,15 +249,12 @@ static bool encode(struct encoder *e, struct slice object, struct buf *out)
 bool legacy_proto_encode(struct slice json, struct buf *out)
 {
     struct encoder e = {.texts = arena_new(TEXTS_BYTES)};
-    struct jscan_value object;
-    struct jscan s;
+    struct slice object;
     bool good;
 
     for (unsigned i = 0; i < LEVELS; i++)
         buf_init(&e.levels[i], out->ceiling);
-    jscan_init(&s, json, JSCAN_MAX_DEPTH);
-    good = e.texts != NULL && jscan_value(&s, &object) && object.type == JSCAN_OBJECT && jscan_end(&s) &&
-           encode(&e, object.raw, out);
+    good = e.texts != NULL && jscan_object(json, JSCAN_MAX_DEPTH, &object, NULL) && encode(&e, object, out);
     for (unsigned i = 0; i < LEVELS; i++)
         buf_free(&e.levels[i]);
     arena_free(e.texts);

@@ -4,7 +4,7 @@
 #include <arpa/inet.h>
 
 #include "kube/hostport.h"
-#include "kube/json_small.h"
+#include "kube/jscan.h"
 #include "kube/pbread.h"
 
 #define LABEL "apiserverIdentity"
@@ -154,25 +154,34 @@ static bool read_protobuf(struct slice envelope, struct found *out, struct err *
 
 /* ---- JSON ---- */
 
-static struct json_object *first_of(struct json_object *object, const char *key)
+/* A member's text, of whatever type; "" if it is absent, or that is no object. */
+static struct slice member(struct slice object, struct slice key)
 {
-    struct json_object *list = json_small_get(object, key, json_type_array);
+    struct jscan_value v;
 
-    return list == NULL || json_object_array_length(list) == 0 ? NULL : json_object_array_get_idx(list, 0);
+    return jscan_get(object, key, &v) ? v.raw : SLICE_LIT("");
 }
 
-static void read_json(struct json_object *root, struct found *out)
+static struct slice first_of(struct slice array)
 {
-    struct json_object *metadata = json_small_get(root, "metadata", json_type_object);
-    struct json_object *subset = first_of(root, "subsets");
-    struct json_object *port = json_small_get(first_of(subset, "ports"), "port", json_type_int);
-    int64_t n = port == NULL ? 0 : json_object_get_int64(port);
+    struct jscan_value v;
+    struct jscan s;
+    bool first;
 
-    out->api_version = json_small_text(root, "apiVersion");
-    out->kind = json_small_text(root, "kind");
-    out->id = json_small_text(json_small_get(metadata, "labels", json_type_object), LABEL);
-    out->ip = json_small_text(first_of(subset, "addresses"), "ip");
-    out->port = n < 0 ? 0 : (uint64_t)n;
+    jscan_init(&s, array, DEPTH);
+    return jscan_enter_array(&s, &first) && jscan_element(&s, &first) && jscan_value(&s, &v) ? v.raw : SLICE_LIT("");
+}
+
+static void read_json(struct slice object, struct found *out)
+{
+    struct slice subset = first_of(member(object, SLICE_LIT("subsets")));
+    struct slice port = first_of(member(subset, SLICE_LIT("ports")));
+
+    out->api_version = jscan_get_inside(object, SLICE_LIT("apiVersion"));
+    out->kind = jscan_get_inside(object, SLICE_LIT("kind"));
+    out->id = jscan_get_inside(member(member(object, SLICE_LIT("metadata")), SLICE_LIT("labels")), SLICE_LIT(LABEL));
+    out->ip = jscan_get_inside(first_of(member(subset, SLICE_LIT("addresses"))), SLICE_LIT("ip"));
+    (void)slice_u64(member(port, SLICE_LIT("port")), &out->port);
 }
 
 /* ---- whole ---- */
@@ -180,8 +189,8 @@ static void read_json(struct json_object *root, struct found *out)
 bool peer_record_parse(struct slice value, struct peer_record *out, struct err *err)
 {
     struct found f = {SLICE_LIT(""), SLICE_LIT(""), SLICE_LIT(""), SLICE_LIT(""), 0};
-    bool protobuf = slice_has_prefix(value, protobuf_magic), good;
-    struct json_object *root;
+    bool protobuf = slice_has_prefix(value, protobuf_magic);
+    struct slice object;
 
     *out = (struct peer_record){.form = protobuf ? PEER_RECORD_PROTOBUF : PEER_RECORD_JSON};
     if (value.n > PEER_RECORD_BYTES)
@@ -190,13 +199,10 @@ bool peer_record_parse(struct slice value, struct peer_record *out, struct err *
         return err_set(err, "it is encrypted at rest");
     if (protobuf)
         return read_protobuf(slice_from(value, protobuf_magic.n), &f, err) && judge(&f, out, err);
-    root = json_small_read(value, DEPTH, NULL);
-    if (root == NULL)
-        return err_set(err, "neither protobuf nor JSON");
-    read_json(root, &f);
-    good = judge(&f, out, err);
-    json_object_put(root);
-    return good;
+    if (!jscan_object(value, DEPTH, &object, NULL))
+        return err_set(err, "neither protobuf nor a JSON object");
+    read_json(object, &f);
+    return judge(&f, out, err);
 }
 
 bool peer_record_print(const struct peer_record *r, struct buf *out)

@@ -3,51 +3,102 @@
 
 #include <string.h>
 
+#include "base/limits.h"
 #include "kube/jscan.h"
-#include "kube/json_small.h"
 
-enum { WORDS_MAX = 64, OURS_MAX = 32, THEIRS_MAX = 256, DEPTH = 4, WORDS_BYTES = 16 << 10 };
+enum { WORDS_MAX = 64, OURS_MAX = 32, THEIRS_MAX = 256, WORDS_DEPTH = 4, WORDS_BYTES = 16 << 10 };
+enum { TEXTS_BYTES = 4 * LIMIT_TRUST_DATA_BYTES };
 
 #define CA_OPTION "requestheader-client-ca-file"
 #define CLIENT_CA_OPTION "client-ca-file"
-#define EXTRA_PREFIX "requestheader-extra-headers-prefix"
+#define NAMES "requestheader-allowed-names"
+#define USERNAME "requestheader-username-headers"
+#define GROUP "requestheader-group-headers"
+#define EXTRA "requestheader-extra-headers-prefix"
+#define UID "requestheader-uid-headers"
 
 /* A list of words, as the ConfigMap has it: a JSON array in a text. */
 struct words {
-    struct json_object *array; /* NULL: absent */
+    struct slice at[WORDS_MAX];
     size_t n;
     bool more; /* than are looked at */
 };
 
-static struct words words_of(struct json_object *data, const char *key)
-{
-    struct slice text = json_small_text(data, key);
-    struct words w = {.more = text.n > WORDS_BYTES};
+/* What the ConfigMap says. */
+struct theirs {
+    struct slice ca, client_ca; /* p is NULL: absent */
+    struct words names, username, group, extra, uid;
+};
 
-    if (text.n == 0 || w.more)
-        return w;
-    w.array = json_small_read(text, DEPTH, NULL);
-    if (w.array != NULL && !json_object_is_type(w.array, json_type_array)) {
-        json_object_put(w.array);
-        w.array = NULL;
+/* ---- reading ---- */
+
+/* p is NULL if there is no such text. False: out of memory, here and below. */
+static bool read_text(struct arena *a, struct slice data, const char *key, struct slice *out)
+{
+    struct jscan_value v;
+
+    *out = SLICE_NONE;
+    return !jscan_get(data, slice_str(key), &v) || v.type != JSCAN_STRING || jscan_text(a, &v, out);
+}
+
+/* What is no list has no words, and what is no text is an empty one. */
+static bool read_words(struct arena *a, struct slice data, const char *key, struct words *w)
+{
+    struct jscan_value v;
+    struct slice text;
+    struct jscan s;
+    bool first;
+
+    if (!read_text(a, data, key, &text))
+        return false;
+    w->more = text.n > WORDS_BYTES;
+    jscan_init(&s, text, WORDS_DEPTH);
+    if (w->more || !jscan_value(&s, &v) || !jscan_end(&s))
+        return true;
+    jscan_init(&s, v.raw, WORDS_DEPTH);
+    if (!jscan_enter_array(&s, &first))
+        return true;
+    while (!w->more && jscan_element(&s, &first) && jscan_value(&s, &v)) {
+        if (w->n == WORDS_MAX)
+            w->more = true;
+        else if (v.type == JSCAN_STRING && !jscan_text(a, &v, &w->at[w->n]))
+            return false;
+        else
+            w->n++;
     }
-    w.n = w.array == NULL ? 0 : json_object_array_length(w.array);
-    w.more = w.n > WORDS_MAX;
-    w.n = w.more ? WORDS_MAX : w.n;
-    return w;
+    return true;
 }
 
-static struct slice word(const struct words *w, size_t i)
+static bool read_data(struct arena *a, struct slice data, struct theirs *out)
 {
-    struct json_object *o = json_object_array_get_idx(w->array, i);
-
-    return slice_of(json_object_get_string(o), (size_t)json_object_get_string_len(o));
+    return read_text(a, data, CA_OPTION, &out->ca) && read_text(a, data, CLIENT_CA_OPTION, &out->client_ca) &&
+           read_words(a, data, NAMES, &out->names) && read_words(a, data, USERNAME, &out->username) &&
+           read_words(a, data, GROUP, &out->group) && read_words(a, data, EXTRA, &out->extra) &&
+           read_words(a, data, UID, &out->uid);
 }
+
+/* False with a reason. */
+static bool read_map(struct arena *a, struct slice configmap, struct theirs *out, struct err *why)
+{
+    struct slice object, data = SLICE_LIT("");
+    struct jscan_value v;
+
+    *out = (struct theirs){.ca = SLICE_NONE};
+    if (!jscan_object(configmap, JSCAN_MAX_DEPTH, &object, why))
+        return false;
+    if (jscan_get(object, SLICE_LIT("data"), &v))
+        data = v.raw;
+    if (data.n > LIMIT_TRUST_DATA_BYTES)
+        return err_set(why, "more than %u KiB", LIMIT_TRUST_DATA_BYTES >> 10);
+    return (a != NULL && read_data(a, data, out)) || err_set(why, "out of memory");
+}
+
+/* ---- comparing ---- */
 
 static bool theirs_has(const struct words *w, struct slice s, bool fold)
 {
     for (size_t i = 0; i < w->n; i++)
-        if (fold ? slice_ieq(word(w, i), s) : slice_eq(word(w, i), s))
+        if (fold ? slice_ieq(w->at[i], s) : slice_eq(w->at[i], s))
             return true;
     return false;
 }
@@ -62,14 +113,14 @@ static bool ours_has(const struct slice *list, size_t n, struct slice s)
 
 struct comparison {
     const struct request_header *ours;
-    struct json_object *data;
+    const struct theirs *theirs;
     struct err *why; /* of a difference */
     struct err more; /* they name a header that we do not, which can be removed */
 };
 
 static bool is_prefix(const char *what)
 {
-    return strcmp(what, EXTRA_PREFIX) == 0;
+    return strcmp(what, EXTRA) == 0;
 }
 
 /*
@@ -101,31 +152,28 @@ static bool agree_on_more(struct comparison *c, const char *what, struct slice n
     return true;
 }
 
-static bool agree_on_words(struct comparison *c, const char *what, const struct slice *ours, size_t n)
+static bool agree_on_words(struct comparison *c, const char *what, const struct words *w, const struct slice *ours,
+                           size_t n)
 {
-    struct words w = words_of(c->data, what);
-    bool fine = !w.more || err_set(c->why, "%s: API servers name too many", what);
-
-    if (fine && w.n > 0 && n > 0 && !theirs_has(&w, ours[0], true))
-        fine = err_set(c->why, "%s: no API server knows %.*s, which is sent", what, (int)ours[0].n, ours[0].p);
-    for (size_t i = 0; fine && i < w.n; i++)
-        if (word(&w, i).n > 0 && !ours_has(ours, n, word(&w, i)))
-            fine = agree_on_more(c, what, word(&w, i));
-    json_object_put(w.array);
-    return fine;
+    if (w->more)
+        return err_set(c->why, "%s: API servers name too many", what);
+    if (w->n > 0 && n > 0 && !theirs_has(w, ours[0], true))
+        return err_set(c->why, "%s: no API server knows %.*s, which is sent", what, (int)ours[0].n, ours[0].p);
+    for (size_t i = 0; i < w->n; i++)
+        if (w->at[i].n > 0 && !ours_has(ours, n, w->at[i]) && !agree_on_more(c, what, w->at[i]))
+            return false;
+    return true;
 }
 
 static bool agree_on_names(const struct comparison *c)
 {
-    struct words w = words_of(c->data, "requestheader-allowed-names");
+    const struct words *w = &c->theirs->names;
     const char *const *ours = c->ours->names;
-    bool fine = true;
 
-    for (size_t i = 0; fine && w.n > 0 && ours != NULL && ours[i] != NULL; i++)
-        if (!theirs_has(&w, slice_str(ours[i]), false))
-            fine = err_set(c->why, "requestheader-allowed-names: no API server believes %s", ours[i]);
-    json_object_put(w.array);
-    return fine;
+    for (size_t i = 0; w->n > 0 && ours != NULL && ours[i] != NULL; i++)
+        if (!theirs_has(w, slice_str(ours[i]), false))
+            return err_set(c->why, NAMES ": no API server believes %s", ours[i]);
+    return true;
 }
 
 #define PEM_BEGIN "-----BEGIN CERTIFICATE-----"
@@ -201,43 +249,16 @@ static bool agree_on_ca(const char *option, struct slice theirs, struct slice ou
     return true;
 }
 
-static bool agree(struct comparison *c, struct slice ca)
+static bool agree(struct comparison *c)
 {
     const struct user_headers *h = c->ours->headers;
+    const struct theirs *t = c->theirs;
 
-    return agree_on_words(c, "requestheader-username-headers", h->username, h->n_username) &&
-           agree_on_words(c, "requestheader-group-headers", h->group, h->n_group) &&
-           agree_on_words(c, EXTRA_PREFIX, h->extra_prefix, h->n_extra_prefix) &&
-           agree_on_words(c, "requestheader-uid-headers", h->uid, h->n_uid) && agree_on_names(c) &&
-           agree_on_ca(CA_OPTION, ca, c->ours->ca, c->ours->ended, c->why);
-}
-
-/* p is NULL if there is no such text. */
-static struct slice text_in(struct json_object *data, const char *name)
-{
-    struct json_object *v = json_small_get(data, name, json_type_string);
-
-    return v == NULL ? SLICE_NONE : slice_of(json_object_get_string(v), (size_t)json_object_get_string_len(v));
-}
-
-/* Only the texts, of which a tree is cheap: what else a ConfigMap has its writers may make dear. NULL with a reason. */
-static struct json_object *data_of(struct slice configmap, struct err *why)
-{
-    struct slice data = SLICE_LIT("{}");
-    struct jscan s;
-    struct jscan_value key, value;
-    bool first;
-
-    jscan_init(&s, configmap, JSCAN_MAX_DEPTH);
-    if (jscan_enter_object(&s, &first))
-        while (jscan_member(&s, &first, &key) && jscan_value(&s, &value))
-            if (value.type == JSCAN_OBJECT && jscan_text_eq(&key, SLICE_LIT("data")))
-                data = value.raw;
-    if (s.error != NULL || !jscan_end(&s)) {
-        (void)err_set(why, "not JSON: %s", s.error);
-        return NULL;
-    }
-    return json_small_read(data, DEPTH, why);
+    return agree_on_words(c, USERNAME, &t->username, h->username, h->n_username) &&
+           agree_on_words(c, GROUP, &t->group, h->group, h->n_group) &&
+           agree_on_words(c, EXTRA, &t->extra, h->extra_prefix, h->n_extra_prefix) &&
+           agree_on_words(c, UID, &t->uid, h->uid, h->n_uid) && agree_on_names(c) &&
+           agree_on_ca(CA_OPTION, t->ca, c->ours->ca, c->ours->ended, c->why);
 }
 
 /* No certificate of a client that is believed here is believed there; what has ended is believed nowhere. */
@@ -254,20 +275,19 @@ static bool is_foreign(struct slice theirs, struct slice ours, request_header_en
     return some;
 }
 
-static enum request_header_verdict judge(const struct request_header *ours, struct json_object *data, struct err *why)
+static enum request_header_verdict judge(const struct request_header *ours, const struct theirs *t, struct err *why)
 {
-    struct slice ca = text_in(data, CA_OPTION), clients = text_in(data, CLIENT_CA_OPTION);
-    struct comparison c = {.ours = ours, .data = data, .why = why, .more = {.text = ""}};
+    struct comparison c = {.ours = ours, .theirs = t, .why = why, .more = {.text = ""}};
 
-    if (ours->client_ca.n > 0 && clients.p != NULL && is_foreign(clients, ours->client_ca, ours->ended)) {
+    if (ours->client_ca.n > 0 && t->client_ca.p != NULL && is_foreign(t->client_ca, ours->client_ca, ours->ended)) {
         (void)err_set(why, CLIENT_CA_OPTION ": no API server has any certificate of it, so their clients get 401 here");
         return REQUEST_HEADER_DIFFERS;
     }
-    if (ca.p == NULL) {
+    if (t->ca.p == NULL) {
         (void)err_set(why, "no API server believes any front proxy");
         return REQUEST_HEADER_UNKNOWN;
     }
-    if (!agree(&c, ca))
+    if (!agree(&c))
         return REQUEST_HEADER_DIFFERS;
     if (!err_is_set(&c.more))
         return REQUEST_HEADER_AGREES;
@@ -278,43 +298,44 @@ static enum request_header_verdict judge(const struct request_header *ours, stru
 enum request_header_verdict request_header_compare(const struct request_header *ours, struct slice configmap,
                                                    struct err *why)
 {
-    struct json_object *data = data_of(configmap, why);
-    enum request_header_verdict v = data == NULL ? REQUEST_HEADER_UNKNOWN : judge(ours, data, why);
+    struct arena *a = arena_new(TEXTS_BYTES);
+    enum request_header_verdict v = REQUEST_HEADER_UNKNOWN;
+    struct theirs t;
 
-    json_object_put(data);
+    if (read_map(a, configmap, &t, why))
+        v = judge(ours, &t, why);
+    arena_free(a);
     return v;
 }
 
-static bool copy_words(struct json_object *data, const char *what, struct arena *a, const struct slice **out, size_t *n)
+static bool copy_words(const struct words *w, const char *what, struct arena *a, const struct slice **out, size_t *n)
 {
-    struct words w = words_of(data, what);
-    struct slice *copy = arena_alloc(a, (w.n + 1) * sizeof(*copy));
-    bool good = copy != NULL;
+    struct slice *copy = arena_alloc(a, (w->n + 1) * sizeof(*copy));
 
     *n = 0;
-    for (size_t i = 0; good && i < w.n; i++) {
-        if (user_name_judge(word(&w, i), is_prefix(what)) != USER_NAME_FINE ||
-            user_name_is_used(word(&w, i), is_prefix(what)))
-            continue;
-        copy[*n] = arena_copy(a, word(&w, i));
-        good = copy[(*n)++].p != NULL;
-    }
     *out = copy;
-    json_object_put(w.array);
-    return good;
+    for (size_t i = 0; copy != NULL && i < w->n; i++) {
+        if (user_name_judge(w->at[i], is_prefix(what)) != USER_NAME_FINE ||
+            user_name_is_used(w->at[i], is_prefix(what)))
+            continue;
+        copy[*n] = arena_copy(a, w->at[i]);
+        if (copy[(*n)++].p == NULL)
+            return false;
+    }
+    return copy != NULL;
 }
 
 bool request_header_named(struct slice configmap, struct arena *a, struct user_headers *out)
 {
-    struct err why = {.text = ""};
-    struct json_object *data = data_of(configmap, &why);
-    bool good = data != NULL &&
-                copy_words(data, "requestheader-username-headers", a, &out->username, &out->n_username) &&
-                copy_words(data, "requestheader-group-headers", a, &out->group, &out->n_group) &&
-                copy_words(data, EXTRA_PREFIX, a, &out->extra_prefix, &out->n_extra_prefix) &&
-                copy_words(data, "requestheader-uid-headers", a, &out->uid, &out->n_uid);
+    struct arena *scratch = arena_new(TEXTS_BYTES);
+    struct theirs t;
+    bool good = read_map(scratch, configmap, &t, NULL) &&
+                copy_words(&t.username, USERNAME, a, &out->username, &out->n_username) &&
+                copy_words(&t.group, GROUP, a, &out->group, &out->n_group) &&
+                copy_words(&t.extra, EXTRA, a, &out->extra_prefix, &out->n_extra_prefix) &&
+                copy_words(&t.uid, UID, a, &out->uid, &out->n_uid);
 
-    json_object_put(data);
+    arena_free(scratch);
     return good;
 }
 
@@ -337,10 +358,12 @@ static enum request_header_verdict judge_clients(const struct request_header *ou
 enum request_header_verdict request_header_client_ca(const struct request_header *ours, struct slice configmap,
                                                      struct err *why)
 {
-    struct json_object *data = data_of(configmap, why);
-    struct slice theirs = text_in(data, CLIENT_CA_OPTION);
-    enum request_header_verdict v = theirs.p == NULL ? REQUEST_HEADER_UNKNOWN : judge_clients(ours, theirs, why);
+    struct arena *a = arena_new(TEXTS_BYTES);
+    enum request_header_verdict v = REQUEST_HEADER_UNKNOWN;
+    struct theirs t;
 
-    json_object_put(data);
+    if (read_map(a, configmap, &t, why) && t.client_ca.p != NULL)
+        v = judge_clients(ours, t.client_ca, why);
+    arena_free(a);
     return v;
 }

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "kube/json_small.h"
+#include "kube/jscan.h"
 
 enum { DEPTH = 8, DIGITS_MAX = 6, MINOR_SHIFT = 20, PATCH_MAX = (1 << MINOR_SHIFT) - 1 };
 
@@ -19,9 +19,9 @@ static bool take_number(struct slice *text, uint64_t *out)
     return n > 0;
 }
 
-static bool take_pair(struct json_object *root, const char *major_key, const char *minor_key, uint64_t pair[2])
+static bool take_pair(struct slice object, struct slice major_key, struct slice minor_key, uint64_t pair[2])
 {
-    struct slice major = json_small_text(root, major_key), minor = json_small_text(root, minor_key);
+    struct slice major = jscan_get_inside(object, major_key), minor = jscan_get_inside(object, minor_key);
 
     return take_number(&major, &pair[0]) && take_number(&minor, &pair[1]);
 }
@@ -50,25 +50,26 @@ static uint64_t release_of(struct slice text)
 
 bool version_read(struct slice json, struct version *out)
 {
-    struct json_object *root = json_small_read(json, DEPTH, NULL);
-    struct slice binary = json_small_text(root, "gitVersion");
-    bool is_object = json_object_is_type(root, json_type_object);
+    struct slice object, binary;
     uint64_t pair[2], emulated;
 
-    *out = (struct version){.release = release_of(binary)};
+    *out = (struct version){.release = 0};
+    if (!jscan_object(json, DEPTH, &object, NULL))
+        return false;
+    binary = jscan_get_inside(object, SLICE_LIT("gitVersion"));
+    out->release = release_of(binary);
     if (binary.n < sizeof(out->binary) && version_text_valid(binary))
         memcpy(out->binary, binary.p, binary.n);
-    if (take_pair(root, "major", "minor", pair)) {
+    if (take_pair(object, SLICE_LIT("major"), SLICE_LIT("minor"), pair)) {
         out->major = (unsigned)pair[0];
         out->minor = (unsigned)pair[1];
     }
-    if (take_pair(root, "emulationMajor", "emulationMinor", pair)) {
+    if (take_pair(object, SLICE_LIT("emulationMajor"), SLICE_LIT("emulationMinor"), pair)) {
         emulated = release_number(pair[0], pair[1], PATCH_MAX);
         if (emulated >> MINOR_SHIFT != out->release >> MINOR_SHIFT)
             (void)snprintf(out->emulated, sizeof(out->emulated), "%u.%u", (unsigned)pair[0], (unsigned)pair[1]);
         if (emulated < out->release)
             out->release = emulated;
     }
-    json_object_put(root);
-    return is_object;
+    return true;
 }

@@ -1,15 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lease objects and lists: what is taken can be printed, and reads the same again. */
-#include "base/utf8.h"
 #include "fuzz/fuzz.h"
 #include "kube/lease.h"
 #include "kube/list_cut.h"
-
-/* json-c lets overlong UTF-8 in; it goes out as U+FFFD. */
-static void same_text(struct slice got, struct slice want)
-{
-    must_hold(slice_eq(got, want) || !utf8_valid(want));
-}
 
 static void round_trip(struct arena *a, const struct lease *l)
 {
@@ -23,9 +16,9 @@ static void round_trip(struct arena *a, const struct lease *l)
     (void)lease_expired(l, 0);
     if (lease_print(l, &out)) {
         must_hold(lease_parse(a, buf_slice(&out), &again, &err));
-        same_text(again.name, l->name);
-        same_text(again.holder, l->holder);
-        same_text(again.advertise, l->advertise);
+        must_hold(slice_eq(again.name, l->name));
+        must_hold(slice_eq(again.holder, l->holder));
+        must_hold(slice_eq(again.advertise, l->advertise));
         must_hold(again.has_renew_time == l->has_renew_time && (!l->has_renew_time || again.renew_us == l->renew_us));
     }
     buf_reset(&out);

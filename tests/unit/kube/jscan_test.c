@@ -261,6 +261,36 @@ static void test_mutations(void)
     is_u64(wrong, 0, "json-c agrees on all of them (seed 88172645463325252)");
 }
 
+static void test_object(void)
+{
+    static const struct {
+        const char *text, *why; /* NULL: it is one */
+    } rows[] = {
+        {" {\"a\":[1]}\n", NULL},
+        {"{}", NULL},
+        {"", "not JSON: truncated"},
+        {"null", "not a JSON object"},
+        {"[{}]", "not a JSON object"},
+        {"{} x", "not JSON: something follows the document"},
+        {"{\"a\":[[]]}", "not JSON: nested too deeply"},
+    };
+    struct slice object;
+
+    for (size_t i = 0; i < ROWS(rows); i++) {
+        struct err err = {.text = ""};
+
+        ok(jscan_object(slice_str(rows[i].text), 2, &object, &err) == (rows[i].why == NULL), "an object? %s",
+           rows[i].text);
+        is_str(err.text, rows[i].why == NULL ? "" : rows[i].why, "why not");
+    }
+    object = SLICE_LIT("{\"n\":1,\"x\":\"\",\"e\":\"\\u0041\",\"v\":\"v1\",\"v\":\"v2\"}");
+    is_slice(jscan_get_inside(object, SLICE_LIT("v")), "v1", "a text; of two the first");
+    is_slice(jscan_get_inside(object, SLICE_LIT("e")), "\\u0041", "as it stands");
+    is_slice(jscan_get_inside(object, SLICE_LIT("n")), "", "a number is no text");
+    is_slice(jscan_get_inside(object, SLICE_LIT("m")), "", "nor is what is not there");
+    is_slice(jscan_get_inside(SLICE_LIT("[]"), SLICE_LIT("v")), "", "nor anything of an array");
+}
+
 int main(void)
 {
     struct arena *a = arena_new(1 << 16);
@@ -269,6 +299,7 @@ int main(void)
     test_bytes();
     test_depth();
     test_walk(a);
+    test_object();
     test_mutations();
     arena_free(a);
     return tap_end();

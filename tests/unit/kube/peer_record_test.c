@@ -88,9 +88,9 @@ static void test_refused(void)
     static const struct {
         const char *text, *why;
     } rows[] = {
-        {"", "neither protobuf nor JSON"},
+        {"", "neither protobuf nor a JSON object"},
         {"null", "neither"},
-        {"[]", "not a v1 Endpoints"},
+        {"[]", "neither"},
         {"{}", "not a v1 Endpoints"},
         {"k8s", "neither"},
         {"k8s:enc:aescbc:v1:key1:...", "encrypted"},
