@@ -12,6 +12,7 @@
 #include "cluster/cluster_internal.h"
 #include "cluster/comparer.h"
 #include "cluster/front_trust.h"
+#include "cluster/identity.h"
 #include "cluster/local.h"
 #include "cluster/peer_named.h"
 #include "cluster/peer_side.h"
@@ -163,25 +164,11 @@ static const struct peer_side_handler peer_side_handler = {
 
 /* ---- the own Lease ---- */
 
-/* One instance's worth of effort: the first of those that live collects. */
-static bool collects(void *arg)
-{
-    struct cluster *c = arg;
-    struct peer *p;
-    size_t i = 0;
-
-    while ((p = peers_next(c->side->peers, &i)) != NULL)
-        if (p->leased && p->life == PEER_LIVE && strcmp(p->id, c->e.own_id) < 0)
-            return false;
-    return c->e.o.peers_enabled;
-}
-
-static bool renewed(void *arg, struct slice id)
+static const struct peers *peers(void *arg)
 {
     const struct cluster *c = arg;
-    const struct peer *p = peers_find(c->side->peers, id);
 
-    return p != NULL && p->leased && p->life == PEER_LIVE;
+    return c->side->peers;
 }
 
 static enum identity_mode identity_mode(const struct cluster *c)
@@ -199,8 +186,7 @@ static void make_identity(struct cluster *c)
         .advertise = c->e.advertise,
         .annotate = c->e.o.annotate,
         .metrics = &c->metrics,
-        .collects = collects,
-        .renewed = renewed,
+        .peers = peers,
         .arg = c,
     };
 

@@ -5,7 +5,6 @@
 #ifndef MVPROXY_CLUSTER_CLUSTER_OPTS_H
 #define MVPROXY_CLUSTER_CLUSTER_OPTS_H
 
-#include "cluster/identity.h"
 #include "kube/request_header.h"
 
 struct changes;
@@ -14,6 +13,14 @@ struct origin;
 struct sockaddr;
 struct tls_ctx;
 struct user_headers;
+
+/* What becomes of the identity Lease of this server (identity.h). */
+enum identity_mode {
+    IDENTITY_OFF,
+    IDENTITY_AUTO,    /* publish if the local server is older than 1.26, or renews none, and nobody else does so */
+    IDENTITY_OBSERVE, /* never publish; at most add the address for peers to the server's own Lease */
+    IDENTITY_PUBLISH,
+};
 
 struct cluster_static_peer {
     const char *name; /* server ID or host name (turned into its server ID) */

@@ -10,6 +10,7 @@
 #include "cluster/cluster_internal.h"
 #include "cluster/comparer.h"
 #include "cluster/exclusions.h"
+#include "cluster/identity.h"
 #include "cluster/leases.h"
 #include "cluster/local.h"
 #include "cluster/peer_side.h"

@@ -704,12 +704,8 @@ void identity_update(struct identity *i, enum identity_mode mode, const char *ad
 struct identity *identity_new(const struct identity_opts *o)
 {
     struct identity *i = must_zalloc(sizeof(*i));
-    struct lease_gc_opts gc = {.api = o->api,
-                               .own_id = o->id,
-                               .collected = o->metrics->identity_collected,
-                               .collects = o->collects,
-                               .renewed = o->renewed,
-                               .arg = o->arg};
+    struct lease_gc_opts gc = {
+        .api = o->api, .own_id = o->id, .collected = o->metrics->identity_collected, .peers = o->peers, .arg = o->arg};
 
     struct lease_news_opts news = {
         .api = o->api, .writes = o->metrics->identity_tags, .written = on_tag_written, .arg = i};

@@ -11,19 +11,13 @@
 #ifndef MVPROXY_CLUSTER_IDENTITY_H
 #define MVPROXY_CLUSTER_IDENTITY_H
 
-#include "base/mem.h"
+#include "cluster/cluster_opts.h"
 #include "kube/lease.h"
 
 struct api;
 struct cluster_metrics;
 struct identity;
-
-enum identity_mode {
-    IDENTITY_OFF,
-    IDENTITY_AUTO,    /* publish if the local server is older than 1.26, or renews none, and nobody else does so */
-    IDENTITY_OBSERVE, /* never publish; at most add the address for peers to the server's own Lease */
-    IDENTITY_PUBLISH,
-};
+struct peers;
 
 struct identity_opts {
     struct api *api;
@@ -32,9 +26,7 @@ struct identity_opts {
     const char *advertise; /* "ip:port" for LEASE_ADVERTISE_ANNOTATION; copied; NULL or "": none */
     bool annotate;         /* write `advertise` into a Lease that the server publishes itself, too */
     struct cluster_metrics *metrics;
-    /* Whether this instance collects expired Leases (lease_gc.h); asked once an hour. */
-    bool (*collects)(void *arg);
-    bool (*renewed)(void *arg, struct slice id); /* see lease_gc.h */
+    const struct peers *(*peers)(void *arg); /* see lease_gc.h */
     void *arg;
 };
 

@@ -10,59 +10,50 @@
 #include "base/state.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
-#include "cluster/work.h"
+#include "cluster/peers.h"
 #include "kube/lease.h"
-#include "kube/list_cut.h"
 #include "kube/server_id.h"
 #include "net/loop.h"
 
 enum {
     PERIOD_MS = 3600 * 1000,
     JITTER_PERCENT = 4,
-    CALL_MS = 10000,
     BODY_BYTES = 4 << 10,
 };
 
 enum state {
     STATE_STOPPED,
-    STATE_WAITING, /* for the next round */
-    STATE_LISTING,
-    STATE_WALKING,  /* through the list */
+    STATE_WAITING,  /* for the next round */
     STATE_CHECKING, /* one Lease, live */
     STATE_DELETING,
 };
 
 static const char *const state_names[] = {
-    [STATE_STOPPED] = "stopped", [STATE_WAITING] = "waiting",   [STATE_LISTING] = "listing",
-    [STATE_WALKING] = "walking", [STATE_CHECKING] = "checking", [STATE_DELETING] = "deleting",
+    [STATE_STOPPED] = "stopped",
+    [STATE_WAITING] = "waiting",
+    [STATE_CHECKING] = "checking",
+    [STATE_DELETING] = "deleting",
 };
-/* A round ends where one of its requests cannot be made. */
+/* A round has nothing to check, or ends where one of its requests cannot be made. */
 static const uint32_t state_next[] = {
     [STATE_STOPPED] = STATE(STATE_STOPPED) | STATE(STATE_WAITING),
-    [STATE_WAITING] = STATE(STATE_STOPPED) | STATE(STATE_LISTING),
-    [STATE_LISTING] = STATE(STATE_STOPPED) | STATE(STATE_WAITING) | STATE(STATE_WALKING),
-    [STATE_WALKING] = STATE(STATE_STOPPED) | STATE(STATE_WAITING) | STATE(STATE_CHECKING),
-    [STATE_CHECKING] = STATE(STATE_STOPPED) | STATE(STATE_WAITING) | STATE(STATE_WALKING) | STATE(STATE_DELETING),
-    [STATE_DELETING] = STATE(STATE_STOPPED) | STATE(STATE_WALKING),
+    [STATE_WAITING] = STATE(STATE_STOPPED) | STATE(STATE_WAITING) | STATE(STATE_CHECKING),
+    [STATE_CHECKING] = STATE(STATE_STOPPED) | STATE(STATE_WAITING) | STATE(STATE_CHECKING) | STATE(STATE_DELETING),
+    [STATE_DELETING] = STATE(STATE_STOPPED) | STATE(STATE_WAITING) | STATE(STATE_CHECKING),
 };
 static const struct state_table states = STATE_TABLE("collection of Leases", state_names, state_next);
 
 struct lease_gc {
     struct lease_gc_opts o;
     char *own_id;
-    struct loop *loop;
     enum state state;
     struct loop_timer *timer;
-    struct work work;
     struct fetch *call;
-    struct list_cut cut; /* what was listed */
-    struct object_list list;
-    char path[300]; /* CHECKING: of this one */
+    char id[SERVER_ID_BYTES]; /* of the peer whose turn it is in this round; "": before the first */
     struct arena *arena;
 };
 
-static enum step walk(void *arg);
-static void walked(void *arg, bool done);
+static void check_next(struct lease_gc *g);
 
 static void move(struct lease_gc *g, enum state to)
 {
@@ -71,35 +62,36 @@ static void move(struct lease_gc *g, enum state to)
 
 static void wait(struct lease_gc *g)
 {
-    list_cut_free(&g->cut);
     move(g, STATE_WAITING);
     loop_timer_set(g->timer, jitter_ms(PERIOD_MS, JITTER_PERCENT));
 }
 
-static void walk_on(struct lease_gc *g)
+static bool send(struct lease_gc *g, const char *method, struct slice body, fetch_fn *fn)
 {
-    move(g, STATE_WALKING);
-    work_start(api_work(g->o.api), &g->work, walk, walked, g);
-}
+    char path[sizeof(LEASE_COLLECTION_PATH) + SERVER_ID_BYTES];
 
-static bool send(struct lease_gc *g, const char *method, const char *target, struct slice body, fetch_fn *fn)
-{
-    g->call = api_ask(g->o.api, method, target, body, fn, g);
+    (void)snprintf(path, sizeof(path), LEASE_COLLECTION_PATH "/%s", g->id);
+    g->call = api_ask(g->o.api, method, path, body, fn, g);
     return g->call != NULL;
 }
 
-static void lease_path(struct slice name, char out[300])
+static const struct peers *peers(const struct lease_gc *g)
 {
-    (void)snprintf(out, 300, LEASE_COLLECTION_PATH "/%.*s", SERVER_ID_CHARS, name.p);
+    return g->o.peers(g->o.arg);
 }
 
-/* Names of another shape are nobody's identity, and not for a path. */
+/* By what was seen of its Lease lately. */
+static bool may_be_dead(const struct peer *p)
+{
+    return p != NULL && p->leased && p->life != PEER_LIVE;
+}
+
+/* And by what it says itself. */
 static bool dead(const struct lease_gc *g, const struct lease *l)
 {
     return slice_eq(l->ns, SLICE_LIT(LEASE_NAMESPACE)) &&
-           slice_eq(l->identity_label, SLICE_LIT(LEASE_IDENTITY_VALUE)) && server_id_valid(l->name) &&
-           !slice_eq(l->name, slice_str(g->own_id)) && lease_expired(l, clock_wall_us()) &&
-           !g->o.renewed(g->o.arg, l->name);
+           slice_eq(l->identity_label, SLICE_LIT(LEASE_IDENTITY_VALUE)) && slice_eq(l->name, slice_str(g->id)) &&
+           lease_expired(l, clock_wall_us()) && may_be_dead(peers_find(peers(g), l->name));
 }
 
 static void on_deleted(void *arg, const struct fetch_result *r)
@@ -111,7 +103,7 @@ static void on_deleted(void *arg, const struct fetch_result *r)
         metric_inc(g->o.collected);
     else
         log_v(2, "An expired Lease was not collected", LU("status", r->ok ? r->head->status : 0));
-    walk_on(g);
+    check_next(g);
 }
 
 static void on_checked(void *arg, const struct fetch_result *r)
@@ -120,93 +112,57 @@ static void on_checked(void *arg, const struct fetch_result *r)
     struct err err = {.text = ""};
     struct lease l;
     struct buf body;
-    char path[300];
 
     g->call = NULL;
     arena_reset(g->arena);
     if (!api_answered(r, 200) || !lease_parse(g->arena, r->body, &l, &err) || !dead(g, &l) || l.uid.n == 0 ||
         l.resource_version.n == 0) {
-        walk_on(g);
+        check_next(g);
         return;
     }
     log_info("Collecting an expired identity Lease", LS("lease", l.name), LS("holder", l.holder));
     move(g, STATE_DELETING);
     buf_init(&body, BODY_BYTES);
-    lease_path(l.name, path);
-    if (!lease_print_delete(&l, &body) || !send(g, "DELETE", path, buf_slice(&body), on_deleted))
-        walk_on(g);
+    if (!lease_print_delete(&l, &body) || !send(g, "DELETE", buf_slice(&body), on_deleted))
+        check_next(g);
     buf_free(&body);
 }
 
-/* Done: to the end, or to one that may be dead. */
-static enum step walk(void *arg)
+/* After the last one, or where there is no memory, the round is over. */
+static void check_next(struct lease_gc *g)
 {
-    struct lease_gc *g = arg;
-    struct err err = {.text = ""};
-    struct slice item;
-    struct lease l;
+    const struct peer *p = peers_after(peers(g), slice_str(g->id));
 
-    if (!object_list_next(&g->list, &item))
-        return STEP_DONE;
-    arena_reset(g->arena);
-    if (!lease_parse(g->arena, item, &l, &err) || !dead(g, &l))
-        return STEP_MORE;
-    move(g, STATE_CHECKING);
-    lease_path(l.name, g->path);
-    return STEP_DONE;
-}
-
-static void walked(void *arg, bool done)
-{
-    struct lease_gc *g = arg;
-
-    (void)done;
-    if (g->state != STATE_CHECKING || !send(g, "GET", g->path, SLICE_NONE, on_checked))
+    while (p != NULL && !may_be_dead(p))
+        p = peers_after(peers(g), slice_str(p->id));
+    if (p != NULL) {
+        move(g, STATE_CHECKING);
+        (void)snprintf(g->id, sizeof(g->id), "%s", p->id);
+    }
+    if (p == NULL || !send(g, "GET", SLICE_NONE, on_checked))
         wait(g);
 }
 
-static bool on_piece(void *arg, const struct http_head *head, struct slice piece)
+/* One instance's worth of effort: the first of those that live collects. */
+static bool is_first(const struct lease_gc *g)
 {
-    struct lease_gc *g = arg;
+    const struct peer *p;
+    size_t i = 0;
 
-    return head->status != 200 || list_cut_feed(&g->cut, piece);
-}
-
-static void on_listed(void *arg, const struct fetch_result *r)
-{
-    struct lease_gc *g = arg;
-    struct err err = {.text = ""};
-
-    g->call = NULL;
-    if (!api_answered(r, 200) || !list_cut_end(&g->cut, &g->list, &err))
-        wait(g);
-    else
-        walk_on(g);
-}
-
-static bool list(struct lease_gc *g)
-{
-    const struct list_cut_opts cut = {.item_limit = LIMIT_LEASE_BYTES, .ceiling = LIMIT_LEASE_LIST_BYTES};
-    const struct api_request get = {
-        .target = SLICE_LIT(LEASE_COLLECTION_PATH
-                            "?labelSelector=apiserver.kubernetes.io%2Fidentity%3D" LEASE_IDENTITY_VALUE),
-        .accept = SLICE_LIT("application/json"),
-        .ceiling = LIMIT_LIST_BYTES,
-        .timeout_ms = CALL_MS,
-        .on_piece = on_piece,
-    };
-
-    list_cut_begin(&g->cut, &cut);
-    g->call = api_send(g->o.api, &get, on_listed, g);
-    return g->call != NULL;
+    while ((p = peers_next(peers(g), &i)) != NULL)
+        if (p->leased && p->life == PEER_LIVE)
+            return strcmp(g->own_id, p->id) < 0;
+    return true;
 }
 
 static void on_timer(void *arg)
 {
     struct lease_gc *g = arg;
 
-    move(g, STATE_LISTING);
-    if (!g->o.collects(g->o.arg) || !list(g))
+    g->id[0] = '\0';
+    if (is_first(g))
+        check_next(g);
+    else
         wait(g);
 }
 
@@ -219,9 +175,7 @@ void lease_gc_start(struct lease_gc *g)
 void lease_gc_stop(struct lease_gc *g)
 {
     fetch_cancel(&g->call);
-    work_cancel(api_work(g->o.api), &g->work);
     loop_timer_cancel(g->timer);
-    list_cut_free(&g->cut);
     move(g, STATE_STOPPED);
 }
 
@@ -231,8 +185,7 @@ struct lease_gc *lease_gc_new(const struct lease_gc_opts *o)
 
     g->o = *o;
     g->own_id = must_strdup(o->own_id);
-    g->loop = api_loop(o->api);
-    g->timer = loop_timer_new(g->loop, on_timer, g);
+    g->timer = loop_timer_new(api_loop(o->api), on_timer, g);
     g->arena = arena_new(4 * LIMIT_LEASE_BYTES);
     must_hold(g->timer != NULL && g->arena != NULL);
     return g;

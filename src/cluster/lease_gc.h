@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Deletes expired identity Leases, as kube-apiserver's apiserverleasegc does: hourly, in kube-system, only those with
- * the identity label, and only after reading each once more. Unlike there, deletion has preconditions, so that a Lease
- * renewed in between stays; a Lease that is seen to be renewed stays even if the clocks disagree; and only one instance
- * does it for the whole cluster.
+ * the identity label, and only after reading each once more. Which ones may be expired the peer table says, which keeps
+ * in mind what dead servers left behind. Unlike there, deletion has preconditions, so that a Lease renewed in between
+ * stays; a Lease that is seen to be renewed stays even if the clocks disagree; and only one instance does it for the
+ * whole cluster.
  */
 #ifndef MVPROXY_CLUSTER_LEASE_GC_H
 #define MVPROXY_CLUSTER_LEASE_GC_H
@@ -12,13 +13,13 @@
 
 struct api;
 struct lease_gc;
+struct peers;
 
 struct lease_gc_opts {
     struct api *api;
-    const char *own_id;                            /* copied; never collected */
-    struct metric *collected;                      /* counter of deleted Leases */
-    bool (*collects)(void *arg);                   /* asked before every round */
-    bool (*renewed)(void *arg, struct slice name); /* whether that Lease was lately seen to be renewed */
+    const char *own_id;                      /* copied */
+    struct metric *collected;                /* counter of deleted Leases */
+    const struct peers *(*peers)(void *arg); /* as they are now; NULL: none */
     void *arg;
 };
 

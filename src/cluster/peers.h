@@ -89,5 +89,7 @@ uint64_t peers_ignored(const struct peers *p); /* number of times that LIMIT_PEE
 size_t peers_count_life(const struct peers *p, enum peer_life life);
 /* In the order of IDs; *i starts at 0; NULL at the end. The table must not change meanwhile. */
 struct peer *peers_next(const struct peers *p, size_t *i);
+/* The one that comes after `id` in that order, whoever has come and gone meanwhile; NULL: none does. */
+struct peer *peers_after(const struct peers *p, struct slice id);
 
 #endif

@@ -68,6 +68,15 @@ struct peer *peers_next(const struct peers *p, size_t *i)
     return *i < p->n ? p->table[(*i)++] : NULL;
 }
 
+struct peer *peers_after(const struct peers *p, struct slice id)
+{
+    bool found = false;
+    size_t at = p == NULL ? 0 : position(p, id, &found);
+
+    at += found;
+    return peers_next(p, &at);
+}
+
 static bool grow(struct peers *p)
 {
     size_t cap = p->cap == 0 ? 16 : p->cap * 2;

@@ -55,6 +55,7 @@ bool kube_has_lease(struct kube_store *s, const char *name);
 bool kube_lease_has_address(struct kube_store *s, const char *name); /* an annotation says it */
 /* Counts of writes that succeeded; of "TAG": patches of LEASE_DISCOVERY_ANNOTATION, which are not among the PATCHes. */
 uint64_t kube_lease_writes(const struct kube_store *s, const char *method);
+uint64_t kube_lease_reads(const struct kube_store *s); /* of one, not of the collection */
 /* `versions`: space-separated. */
 void kube_put_crd(struct kube_store *s, const char *name, const char *group, const char *versions);
 /* The group/versions that APIServices name, as kube_server_new() takes them, without resources; mem_free() it. */

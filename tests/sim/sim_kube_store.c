@@ -507,6 +507,11 @@ uint64_t kube_lease_writes(const struct kube_store *s, const char *method)
     return strcmp(method, "POST") == 0 ? s->posts : strcmp(method, "PATCH") == 0 ? s->patches : s->deletes;
 }
 
+uint64_t kube_lease_reads(const struct kube_store *s)
+{
+    return s->reads;
+}
+
 /* A text by its path in an object, "" if it is not there. */
 static struct slice at(struct arena *a, struct slice json, const char *const *path)
 {
@@ -632,6 +637,7 @@ void kube_store_serve_lease(struct kube_store *s, struct slice name, struct sim_
     struct arena *a = kube_arena();
     const char *text = name.p == NULL ? NULL : text_of(a, name);
 
+    s->reads += slice_eq(sim_method(q), SLICE_LIT("GET"));
     if (text == NULL)
         create_lease(s, a, q);
     else if (!slice_eq(sim_method(q), SLICE_LIT("GET")))

@@ -35,6 +35,7 @@ struct kube_store {
     struct list objects[KUBE_KINDS], events, watches, servers;
     uint64_t lists[KUBE_KINDS];
     uint64_t posts, patches, tags, deletes; /* of Leases, that succeeded */
+    uint64_t reads;                         /* of one Lease */
 };
 
 void kube_server_break(struct list_node *n); /* of store->servers */

@@ -24,17 +24,10 @@ struct story {
     size_t bytes;
 };
 
-static bool no(void *arg)
+static const struct peers *nobody(void *arg)
 {
     (void)arg;
-    return false;
-}
-
-static bool nobody(void *arg, struct slice id)
-{
-    (void)arg;
-    (void)id;
-    return false;
+    return NULL;
 }
 
 static void begin(struct story *s)
@@ -50,8 +43,7 @@ static void begin(struct story *s)
                                                        .mode = IDENTITY_PUBLISH,
                                                        .advertise = "",
                                                        .metrics = &s->metrics,
-                                                       .collects = no,
-                                                       .renewed = nobody});
+                                                       .peers = nobody});
     identity_start(s->identity);
     sim_run_ms(s->w.loop, 1000);
     is_str(identity_state_name(s->identity), "publishing", "publishing");

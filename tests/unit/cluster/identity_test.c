@@ -61,12 +61,17 @@ static void leave(struct story *s, uint64_t ms)
     ok(s->left, "told");
 }
 
-static void put(struct story *s, const char *id, const char *holder, int64_t renew_us)
+static void put_of(struct story *s, const char *id, const char *hostname, const char *holder, int64_t renew_us)
 {
     const struct kube_lease l = {
-        .name = id, .hostname = "cp-x", .holder = holder, .renew_us = renew_us, .duration_s = 3600};
+        .name = id, .hostname = hostname, .holder = holder, .renew_us = renew_us, .duration_s = 3600};
 
     kube_put_lease(s->w.store, &l);
+}
+
+static void put(struct story *s, const char *id, const char *holder, int64_t renew_us)
+{
+    put_of(s, id, "cp-x", holder, renew_us);
 }
 
 static bool by_us(struct story *s)
@@ -500,24 +505,27 @@ static void annotates_at_once(void)
 static void collects(bool first)
 {
     struct story s;
-    char dead[SERVER_ID_BYTES], fresh[SERVER_ID_BYTES];
+    char dead[SERVER_ID_BYTES], older[SERVER_ID_BYTES], fresh[SERVER_ID_BYTES];
 
     prepare(&s, 24, IDENTITY_PUBLISH);
     /* cp-b's ID sorts before cp-a's. */
     if (!first)
         (void)cluster_kit_peer(&s.w, "cp-b", "10.0.0.2:6443", KIT_BASE);
     (void)server_id_from_hostname(SLICE_LIT("dead"), dead);
+    (void)server_id_from_hostname(SLICE_LIT("older"), older);
     (void)server_id_from_hostname(SLICE_LIT("fresh"), fresh);
-    put(&s, dead, "x_dead", clock_wall_us() - (int64_t)1800 * 1000000);
+    put_of(&s, dead, "dead", "x_dead", clock_wall_us() - (int64_t)1800 * 1000000);
+    put_of(&s, older, "older", "x_older", clock_wall_us() - (int64_t)7200 * 1000000);
     cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
     ok(by_us(&s), "published");
     sim_run_ms(s.w.loop, HOUR_MS - 3 * 60 * 1000);
-    put(&s, fresh, "x_fresh", clock_wall_us());
+    put_of(&s, fresh, "fresh", "x_fresh", clock_wall_us());
     put(&s, "not-an-identity", "x", clock_wall_us() - (int64_t)7200 * 1000000);
     sim_run_ms(s.w.loop, HOUR_MS);
     arena_reset(s.arena);
     is_int(kube_get_lease(s.w.store, dead, s.arena, &s.lease), !first, "the expired one");
+    is_int(kube_get_lease(s.w.store, older, s.arena, &s.lease), !first, "and one that had expired before we came");
     ok(kube_get_lease(s.w.store, fresh, s.arena, &s.lease), "one that has not expired stays");
     ok(kube_get_lease(s.w.store, "not-an-identity", s.arena, &s.lease), "one of another shape stays");
     ok(by_us(&s), "our own stays");
@@ -636,30 +644,31 @@ static void changes_mode_blindly(void)
     end(&s);
 }
 
-/* A Lease that its owner renews while we make up our mind is never deleted. */
-static void collects_carefully(uint64_t when_ms)
+/* A Lease that its owner renews while we make up our mind is never deleted, whether the watch tells us in time or not.
+ */
+static void collects_carefully(uint64_t late_ms)
 {
     struct story s;
     char dead[SERVER_ID_BYTES];
-    uint64_t lists;
+    uint64_t reads;
 
     prepare(&s, 24, IDENTITY_PUBLISH);
     (void)server_id_from_hostname(SLICE_LIT("dead"), dead);
-    put(&s, dead, "x_dead", clock_wall_us() - (int64_t)4000 * 1000000);
+    put_of(&s, dead, "dead", "x_dead", clock_wall_us() - (int64_t)4000 * 1000000);
     cluster_kit_start(&s.w);
     sim_run_ms(s.w.loop, 1000);
-    lists = kube_lists(s.w.store, KUBE_LEASE);
-    while (kube_lists(s.w.store, KUBE_LEASE) == lists) {
-        /* Answers take a second, so that a renewal can come between list, look and deletion. */
-        kube_sim(s.w.local)->delay_ms = 1000;
+    reads = kube_lease_reads(s.w.store);
+    /* Answers take a second, so that a renewal can come between look and deletion. */
+    kube_sim(s.w.local)->delay_ms = 1000;
+    kube_sim(s.w.local)->late_ms = late_ms;
+    while (kube_lease_reads(s.w.store) == reads)
         sim_run_ms(s.w.loop, 10);
-    }
-    sim_run_ms(s.w.loop, when_ms);
-    put(&s, dead, "x_dead", clock_wall_us());
+    sim_run_ms(s.w.loop, 500);
+    put_of(&s, dead, "dead", "x_dead", clock_wall_us());
     sim_run_ms(s.w.loop, 20000);
     arena_reset(s.arena);
-    ok(kube_get_lease(s.w.store, dead, s.arena, &s.lease), "renewed %llu ms after the list: not collected",
-       (unsigned long long)when_ms);
+    ok(kube_get_lease(s.w.store, dead, s.arena, &s.lease), "renewed after the look, told %llu ms later: stays",
+       (unsigned long long)late_ms);
     is_double(cluster_kit_metric(&s.w, "mvproxy_identity_leases_collected_total", NULL), 0, "and not counted");
     end(&s);
 }
@@ -677,7 +686,7 @@ static void collects_no_more(void)
     ok(by_us(&s), "published");
     reload(&s, IDENTITY_OFF, "10.0.0.1:16443");
     ok(!lease_there(&s), "withdrawn");
-    put(&s, dead, "x_dead", clock_wall_us() - (int64_t)7200 * 1000000);
+    put_of(&s, dead, "dead", "x_dead", clock_wall_us() - (int64_t)7200 * 1000000);
     sim_run_ms(s.w.loop, 2 * HOUR_MS);
     arena_reset(s.arena);
     ok(kube_get_lease(s.w.store, dead, s.arena, &s.lease), "an expired one stays");
@@ -770,8 +779,8 @@ int main(void)
     collects(true);
     collects(false);
     collects_no_more();
-    collects_carefully(100);
-    collects_carefully(1500);
+    collects_carefully(0);
+    collects_carefully(5000);
     wrong_clocks();
     changes_address();
     changes_annotation(33);

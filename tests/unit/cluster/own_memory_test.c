@@ -7,8 +7,10 @@
 #include "base/clock.h"
 #include "cluster/api.h"
 #include "cluster/backoff.h"
+#include "cluster/cluster_env.h"
 #include "cluster/cluster_metrics.h"
 #include "cluster/identity.h"
+#include "cluster/peers.h"
 #include "cluster/records.h"
 #include "kube/server_id.h"
 #include "lib/tap.h"
@@ -30,6 +32,8 @@ struct story {
     const char *id;
     unsigned left;
     struct identity *identity;
+    struct cluster_env env;
+    struct peers *peers;
     char dead[SERVER_ID_BYTES], holder[100];
     /* Of records. */
     struct sim_etcd *etcd;
@@ -70,6 +74,8 @@ static void prepare(struct story *s, unsigned minor)
 static void end(struct story *s)
 {
     identity_free(s->identity);
+    if (s->peers != NULL)
+        peers_free(s->peers);
     records_free(s->records);
     api_free(s->api);
     sim_run_ms(s->w.loop, 0);
@@ -92,11 +98,27 @@ static bool by_us(struct story *s)
     return lease_there(s, s->id) && slice_has_prefix(s->lease.holder, slice_str(s->id)) && s->lease.holder.n == 73;
 }
 
+static const struct peers *peers(void *arg)
+{
+    return ((struct story *)arg)->peers;
+}
+
+static void on_peer(void *arg, struct peer *p)
+{
+    (void)arg;
+    (void)p;
+}
+
+static const struct peers_handler peers_handler = {.added = on_peer, .removed = on_peer};
+
 /* ---- the Lease: what happens, and with which allocation nothing is had ---- */
 
 static void begin_identity(struct story *s, unsigned minor)
 {
     prepare(s, minor);
+    s->env = (struct cluster_env){.loop = s->w.loop, .back = s->w.back};
+    (void)snprintf(s->env.own_id, sizeof(s->env.own_id), "%s", s->id);
+    s->peers = peers_new(&s->env, &peers_handler, NULL);
     s->identity = identity_new(&(struct identity_opts){.api = s->api,
                                                        .id = s->id,
                                                        .hostname = "cp-a",
@@ -104,8 +126,7 @@ static void begin_identity(struct story *s, unsigned minor)
                                                        .advertise = "10.0.0.1:16443",
                                                        .annotate = true,
                                                        .metrics = &s->metrics,
-                                                       .collects = yes,
-                                                       .renewed = no_other,
+                                                       .peers = peers,
                                                        .arg = s});
 }
 
@@ -148,6 +169,9 @@ static void collecting(struct story *s)
     if (!server_id_from_hostname(SLICE_LIT("cp-dead"), s->dead))
         tap_bail("no ID");
     put_lease(s, s->dead, 1);
+    if (!lease_there(s, s->dead))
+        tap_bail("no Lease");
+    peers_lease(s->peers, &s->lease);
     sim_pause_ms(s->w.loop, HOUR_MS - HOUR_MS / 20);
     sim_run_ms(s->w.loop, 1000);
 }
