@@ -30,12 +30,13 @@ struct gv {
     unsigned users;      /* objects that have it now */
     unsigned services;   /* of these, APIServices with a service */
     uint64_t gone_at_ms; /* when `users` became 0 */
+    char name[];         /* "group/version" */
 };
 
-/* What one object contributes. */
+/* What one object contributes: each is there as long as it has users. */
 struct contribution {
     size_t n;
-    char *gv[];
+    struct gv *gvs[];
 };
 
 /* One of the two collections. */
@@ -51,7 +52,7 @@ struct exclusions {
     const struct exclusions_handler *handler;
     void *arg;
     struct source crds, services;
-    struct strmap *gvs;     /* "group/version" → struct gv */
+    struct strmap *gvs;     /* by their names */
     struct strmap *deleted; /* names of APIServices that counted in exclusions_registered(), until all peers are read */
     struct loop_timer *reap, *patience;
     bool settled, impatient;
@@ -138,111 +139,74 @@ static void on_reap(void *arg)
         x->handler->on_change(x->arg);
 }
 
-/* False: not noted. */
-static bool use(struct exclusions *x, const char *text, bool service, bool *changed)
+static struct gv *gv_new(struct exclusions *x, struct slice name)
 {
-    struct gv *g = strmap_get(x->gvs, slice_str(text));
+    struct gv *g = strmap_count(x->gvs) < GVS_MAX ? mem_zalloc(sizeof(*g) + name.n + 1) : NULL;
 
-    if (g != NULL) {
-        g->users++;
-        *changed |= service && g->services == 0;
-        g->services += service;
-        return true;
-    }
-    g = strmap_count(x->gvs) < GVS_MAX ? mem_zalloc(sizeof(*g)) : NULL;
-    if (g == NULL || !strmap_put(x->gvs, slice_str(text), g, NULL)) {
-        log_error("Could not note a group/version that must not come from peers", LT("gv", text));
+    if (g == NULL || !strmap_put(x->gvs, name, g, NULL)) {
+        log_error("Could not note a group/version that must not come from peers", LS("gv", name));
         mem_free(g);
-        return false;
+        return NULL;
     }
-    g->users = 1;
-    g->services = service;
-    *changed = true;
-    log_info("Group/version is never taken from peers", LT("gv", text));
-    return true;
+    memcpy(g->name, name.p, name.n);
+    log_info("Group/version is never taken from peers", LT("gv", g->name));
+    return g;
 }
 
-static void unuse(struct exclusions *x, const char *text, bool service)
+/* NULL: not noted. */
+static struct gv *use(struct exclusions *x, struct slice name, bool service, bool *changed)
 {
-    struct gv *g = strmap_get(x->gvs, slice_str(text));
+    struct gv *g = strmap_get(x->gvs, name);
+    bool is_new = g == NULL;
 
-    if (g == NULL || g->users == 0)
-        return;
-    must_hold(g->services >= service);
+    if (is_new)
+        g = gv_new(x, name);
+    if (g == NULL)
+        return NULL;
+    *changed |= is_new || (service && g->services == 0);
+    g->users++;
+    g->services += service;
+    return g;
+}
+
+static void unuse(struct exclusions *x, struct gv *g, bool service)
+{
+    must_hold(g->users > 0 && g->services >= service);
     g->services -= service;
     if (--g->users > 0)
         return;
     g->gone_at_ms = loop_now_ms(x->loop);
-    log_info("Group/version is gone from the cluster, still not taken from peers for five minutes", LT("gv", text));
+    log_info("Group/version is gone from the cluster, still not taken from peers for five minutes", LT("gv", g->name));
     if (!loop_timer_pending(x->reap)) /* else it waits for one that went earlier */
         loop_timer_set(x->reap, EXCLUSIONS_GRACE_MS + 1);
-}
-
-static void contribution_free(struct contribution *c)
-{
-    for (size_t i = 0; c != NULL && i < c->n; i++)
-        mem_free(c->gv[i]);
-    mem_free(c);
 }
 
 static void withdraw(struct source *s, struct contribution *c)
 {
     for (size_t i = 0; c != NULL && i < c->n; i++)
-        unuse(s->owner, c->gv[i], s == &s->owner->services);
-    contribution_free(c);
+        unuse(s->owner, c->gvs[i], s == &s->owner->services);
+    mem_free(c);
 }
 
-static bool can_join(struct slice group, struct slice version)
+/* "group/version"; p NULL: it cannot be one. */
+static struct slice name_of(struct slice group, struct slice version, char out[GVR_KEY_BYTES])
 {
-    return group.n <= GVR_NAME_BYTES && version.n > 0 && version.n <= GVR_NAME_BYTES;
+    const struct gvr gv = {group, version, SLICE_LIT("")};
+    struct slice key = version.n > 0 ? gvr_key(&gv, out) : SLICE_NONE;
+
+    return key.p == NULL ? key : slice_of(key.p, key.n - 1); /* and a slash, and no resource */
 }
 
-/* NULL: out of memory, or too long to be one. */
-static char *join(struct slice group, struct slice version)
+/* What cannot be noted must not be taken back later. False: it could not. */
+static bool note(struct source *s, struct contribution *c, struct slice group, struct slice version, bool *changed)
 {
-    char *text = can_join(group, version) ? mem_alloc(group.n + version.n + 2) : NULL;
+    char text[GVR_KEY_BYTES];
+    struct slice name = name_of(group, version, text);
+    struct gv *g = name.p == NULL ? NULL : use(s->owner, name, s == &s->owner->services, changed);
 
-    if (text == NULL)
-        return NULL;
-    memcpy(text, group.p, group.n);
-    text[group.n] = '/';
-    memcpy(text + group.n + 1, version.p, version.n);
-    text[group.n + 1 + version.n] = '\0';
-    return text;
-}
-
-/* NULL: out of memory. */
-static struct contribution *contribution_new(const struct source *s, struct slice json)
-{
-    struct slice group, versions[VERSIONS_MAX];
-    size_t n = s->extract(json, &group, versions);
-    struct contribution *c = mem_zalloc(sizeof(*c) + n * sizeof(c->gv[0]));
-
-    for (size_t i = 0; c != NULL && i < n; i++) {
-        if (!can_join(group, versions[i]))
-            continue;
-        c->gv[c->n] = join(group, versions[i]);
-        if (c->gv[c->n] == NULL) {
-            contribution_free(c);
-            return NULL;
-        }
-        c->n++;
-    }
-    return c;
-}
-
-/* What cannot be noted must not be taken back later. False: something could not. */
-static bool note(struct source *s, struct contribution *c, bool *changed)
-{
-    size_t n = c->n;
-
-    for (size_t i = c->n; i-- > 0;) {
-        if (use(s->owner, c->gv[i], s == &s->owner->services, changed))
-            continue;
-        mem_free(c->gv[i]);
-        c->gv[i] = c->gv[--c->n];
-    }
-    return c->n == n;
+    if (g != NULL)
+        c->gvs[c->n++] = g;
+    return g != NULL || name.p == NULL;
 }
 
 /* ---- collections ---- */
@@ -257,19 +221,22 @@ static bool on_object(void *arg, struct slice key, struct slice json)
 {
     struct source *s = arg;
     struct exclusions *x = s->owner;
-    struct contribution *c = contribution_new(s, json);
+    struct slice group, versions[VERSIONS_MAX];
+    size_t n = s->extract(json, &group, versions);
+    struct contribution *c = mem_zalloc(sizeof(*c) + n * sizeof(c->gvs[0]));
     void *old = NULL;
-    bool changed, whole;
+    bool changed = false, whole = true;
 
     if (c == NULL || !strmap_put(s->objects, key, c, &old)) {
-        contribution_free(c);
+        mem_free(c);
         return false;
     }
-    changed = is_registered(s, c) != is_registered(s, old);
     if (s == &x->services)
         (void)strmap_remove(x->deleted, key);
     /* The new ones first, so that what stays is never counted as gone. */
-    whole = note(s, c, &changed);
+    for (size_t i = 0; i < n; i++)
+        whole = note(s, c, group, versions[i], &changed) && whole;
+    changed |= is_registered(s, c) != is_registered(s, old);
     withdraw(s, old);
     if (changed)
         x->handler->on_change(x->arg);
@@ -373,7 +340,7 @@ static void source_free(struct source *s)
     if (s->objects == NULL)
         return;
     while (strmap_next(s->objects, &cursor, &key, &value))
-        contribution_free(value);
+        mem_free(value);
     strmap_free(s->objects);
 }
 
@@ -484,11 +451,10 @@ size_t exclusions_n_services(const struct exclusions *x)
 
 static bool is_excluded(const struct exclusions *x, struct slice group, struct slice version)
 {
-    char *text = join(group, version);
-    bool found = text != NULL && strmap_get(x->gvs, slice_str(text)) != NULL;
+    char text[GVR_KEY_BYTES];
+    struct slice name = name_of(group, version, text);
 
-    mem_free(text);
-    return found;
+    return name.p != NULL && strmap_get(x->gvs, name) != NULL;
 }
 
 /* kube-apiserver sees to it that an APIService's name is VERSION.GROUP; the core group's is empty. */
