@@ -8,11 +8,12 @@
 enum { MERGE_BUDGET = 10000 /* resources in a step: some 2 ms */ };
 
 struct build {
+    struct fiber fiber;
+    size_t budget; /* of a step, in what is counted now */
     bool protobuf;
-    enum served_half half;                    /* the one in hand */
     struct disco_merge *merge[SERVED_HALVES]; /* NULL: no server has that half */
-    struct documents *preparing;              /* of the half in hand, once it is merged */
     struct served_documents *made[SERVED_HALVES];
+    struct err err;
 };
 
 static unsigned flags_of(const struct served_peer *p)
@@ -87,14 +88,45 @@ static bool add_inputs(struct build *b, const struct served_input *in)
     return true;
 }
 
+/* A step ends where something else begins to be counted. */
+static bool count_anew(struct build *b, size_t budget, struct fiber *f)
+{
+    b->budget = budget;
+    return fiber_pause(f);
+}
+
+static bool make_half(struct build *b, enum served_half half, struct fiber *f)
+{
+    struct documents_input in = {.protobuf = b->protobuf};
+    struct disco_merged m;
+
+    if (!disco_merge_run(b->merge[half], f, &b->err) || !count_anew(b, DOCUMENTS_BUDGET, f))
+        return false;
+    disco_merge_result(b->merge[half], &m);
+    in.text[SERVED_V2] = m.v2;
+    in.text[SERVED_V2BETA1] = m.v2beta1;
+    in.parsed = m.parsed;
+    b->made[half] = documents_make(&in, f);
+    return b->made[half] != NULL;
+}
+
+static bool make(void *arg, struct fiber *f)
+{
+    struct build *b = arg;
+
+    return make_half(b, SERVED_APIS, f) &&
+           (b->merge[SERVED_CORE] == NULL || (count_anew(b, MERGE_BUDGET, f) && make_half(b, SERVED_CORE, f)));
+}
+
 struct build *build_new(const struct served_input *in, bool protobuf)
 {
     struct build *b = mem_zalloc(sizeof(*b));
 
     if (b == NULL)
         return NULL;
+    fiber_init(&b->fiber, make, b, NULL);
+    b->budget = MERGE_BUDGET;
     b->protobuf = protobuf;
-    b->half = SERVED_APIS;
     if (add_inputs(b, in))
         return b;
     build_free(b);
@@ -105,7 +137,7 @@ void build_free(struct build *b)
 {
     if (b == NULL)
         return;
-    documents_free(b->preparing);
+    fiber_close(&b->fiber);
     for (size_t i = 0; i < SERVED_HALVES; i++) {
         disco_merge_free(b->merge[i]);
         served_documents_unref(b->made[i]);
@@ -113,39 +145,13 @@ void build_free(struct build *b)
     mem_free(b);
 }
 
-static enum step merged(struct build *b)
-{
-    struct documents_input make = {.protobuf = b->protobuf};
-    struct disco_merged m;
-
-    disco_merge_result(b->merge[b->half], &m);
-    make.text[SERVED_V2] = m.v2;
-    make.text[SERVED_V2BETA1] = m.v2beta1;
-    make.parsed = m.parsed;
-    b->preparing = documents_new(&make);
-    return b->preparing == NULL ? STEP_FAILED : STEP_MORE;
-}
-
-static enum step prepared(struct build *b)
-{
-    documents_free(b->preparing);
-    b->preparing = NULL;
-    if (b->half == SERVED_CORE || b->merge[SERVED_CORE] == NULL)
-        return STEP_DONE;
-    b->half = SERVED_CORE;
-    return STEP_MORE;
-}
-
 enum step build_step(struct build *b, struct err *err)
 {
-    enum step s;
+    enum step s = fiber_step(&b->fiber, b->budget);
 
-    if (b->preparing == NULL) {
-        s = disco_merge_step(b->merge[b->half], MERGE_BUDGET, err);
-        return s == STEP_DONE ? merged(b) : s;
-    }
-    s = documents_step(b->preparing, &b->made[b->half]);
-    return s == STEP_DONE ? prepared(b) : s;
+    if (s == STEP_FAILED)
+        *err = b->err;
+    return s;
 }
 
 struct served_documents *build_take(struct build *b, enum served_half half)

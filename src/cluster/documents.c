@@ -10,24 +10,21 @@
 #include "kube/disco_proto.h"
 #include "kube/json_indent.h"
 
-/* A step compresses or parses so much, or copies or hashes as much as takes that time. */
-enum { STEP_BYTES = 256 << 10, QUICK_BYTES = 4 };
+/* As many are copied or hashed in the time that one takes to be compressed or parsed. */
+enum { QUICK_BYTES = 4 };
 
 struct documents {
-    struct fiber fiber;
-    struct slice text[SERVED_JSON_SHAPES];
-    bool protobuf;
+    const struct documents_input *in;
     struct served_document made[SERVED_SHAPES];
     char *storage[SERVED_SHAPES * 3]; /* body, etag, gzip of each */
     struct disco_doc *parsed;
-    struct served_documents *result;
 };
 
 /* ---- bodies ---- */
 
 static bool copy_body(struct documents *d, size_t shape, struct fiber *f)
 {
-    struct slice text = d->text[shape];
+    struct slice text = d->in->text[shape];
     struct buf body;
     bool good;
 
@@ -63,7 +60,7 @@ static bool keep_etag(struct documents *d, size_t shape, struct slice etag)
 /* Takes it off the front. */
 static struct slice next_piece(struct slice *rest)
 {
-    struct slice piece = slice_of(rest->p, rest->n < STEP_BYTES ? rest->n : STEP_BYTES);
+    struct slice piece = slice_of(rest->p, rest->n < DOCUMENTS_BUDGET ? rest->n : DOCUMENTS_BUDGET);
 
     *rest = slice_from(*rest, piece.n);
     return piece;
@@ -178,8 +175,8 @@ static struct disco_proto *make_protobuf(struct documents *d, struct fiber *f)
     struct disco_proto *proto = NULL;
 
     if (d->parsed == NULL)
-        d->parsed = read_text(d->text[SERVED_V2], f, &err);
-    if (d->parsed != NULL && !d->protobuf)
+        d->parsed = read_text(d->in->text[SERVED_V2], f, &err);
+    if (d->parsed != NULL && !d->in->protobuf)
         return NULL;
     if (d->parsed != NULL)
         proto = disco_proto_new(d->parsed);
@@ -193,9 +190,8 @@ static struct disco_proto *make_protobuf(struct documents *d, struct fiber *f)
 
 /* ---- the whole ---- */
 
-static bool make(void *arg, struct fiber *f)
+static bool make(struct documents *d, struct fiber *f)
 {
-    struct documents *d = arg;
     struct disco_proto *proto;
     bool good = true;
 
@@ -208,46 +204,19 @@ static bool make(void *arg, struct fiber *f)
     for (size_t shape = SERVED_JSON_SHAPES; good && proto != NULL && shape < SERVED_SHAPES; shape++)
         good = put_protobuf(d, shape, proto, f);
     disco_proto_free(proto);
-    if (!good || fiber_is_given_up(f))
-        return false;
-    d->result = served_documents_new(d->made, d->storage, d->parsed);
-    memset(d->storage, 0, sizeof(d->storage));
-    return d->result != NULL;
+    return good && !fiber_is_given_up(f);
 }
 
-struct documents *documents_new(const struct documents_input *in)
+struct served_documents *documents_make(const struct documents_input *in, struct fiber *f)
 {
-    struct documents *d = mem_zalloc(sizeof(*d));
+    struct documents d = {.in = in, .parsed = in->parsed == NULL ? NULL : disco_doc_ref(in->parsed)};
+    struct served_documents *made = NULL;
 
-    if (d == NULL)
-        return NULL;
-    fiber_init(&d->fiber, make, d, NULL);
-    memcpy(d->text, in->text, sizeof(d->text));
-    d->protobuf = in->protobuf;
-    if (in->parsed != NULL)
-        d->parsed = disco_doc_ref(in->parsed);
-    return d;
-}
-
-void documents_free(struct documents *d)
-{
-    if (d == NULL)
-        return;
-    fiber_close(&d->fiber);
-    served_documents_unref(d->result);
-    disco_doc_unref(d->parsed);
-    for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
-        mem_free(d->storage[i]);
-    mem_free(d);
-}
-
-enum step documents_step(struct documents *d, struct served_documents **out)
-{
-    enum step s = fiber_step(&d->fiber, STEP_BYTES);
-
-    if (s == STEP_DONE) {
-        *out = d->result;
-        d->result = NULL;
-    }
-    return s;
+    if (make(&d, f))
+        made = served_documents_new(d.made, d.storage, d.parsed);
+    else
+        for (size_t i = 0; i < SERVED_SHAPES * 3; i++)
+            mem_free(d.storage[i]);
+    disco_doc_unref(d.parsed);
+    return made;
 }

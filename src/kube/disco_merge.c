@@ -61,7 +61,6 @@ struct group {
 };
 
 struct disco_merge {
-    struct fiber fiber;
     struct server *servers; /* in order of ID */
     size_t n_servers, cap_servers;
     struct strmap *excluded, *excluded_groups;
@@ -97,15 +96,12 @@ static bool is_excluded(void *arg, const struct disco_version *v)
     return key.p != NULL && strmap_get(m->excluded, key) != NULL;
 }
 
-static bool merge(void *arg, struct fiber *f);
-
 struct disco_merge *disco_merge_new(void)
 {
     struct disco_merge *m = mem_zalloc(sizeof(*m));
 
     if (m == NULL)
         return NULL;
-    fiber_init(&m->fiber, merge, m, NULL);
     buf_init(&m->out, MERGE_OUTPUT_BYTES);
     buf_init(&m->other, MERGE_OUTPUT_BYTES);
     m->excluded = strmap_new();
@@ -152,7 +148,6 @@ void disco_merge_free(struct disco_merge *m)
 {
     if (m == NULL)
         return;
-    fiber_close(&m->fiber);
     free_work(m);
     for (size_t i = 0; i < m->n_servers; i++)
         free_server(&m->servers[i]);
@@ -185,7 +180,7 @@ bool disco_merge_add(struct disco_merge *m, struct slice server_id, const struct
     /* From the end: most callers add in order. */
     while (at > 0 && slice_cmp(slice_str(m->servers[at - 1].id), server_id) >= 0)
         at--;
-    if (m->fiber.state != FIBER_NEW || (at < m->n_servers && slice_eq(slice_str(m->servers[at].id), server_id)))
+    if (m->work == NULL || (at < m->n_servers && slice_eq(slice_str(m->servers[at].id), server_id)))
         return false;
     if (!room_for_server(m))
         return false;
@@ -435,9 +430,8 @@ static bool put_other(struct disco_merge *m, struct fiber *f)
     return buf_append_long(&m->other, rest, f, BYTES_PER_RESOURCE);
 }
 
-static bool merge(void *arg, struct fiber *f)
+static bool merge(struct disco_merge *m, struct fiber *f)
 {
-    struct disco_merge *m = arg;
     struct consensus_list *lists = arena_alloc(m->work, m->n_servers * sizeof(*lists));
     const uint32_t *order;
 
@@ -465,11 +459,7 @@ void disco_merge_result(const struct disco_merge *m, struct disco_merged *out)
     out->v2beta1 = out->is_local ? other : disco_doc_raw(m->local_doc);
 }
 
-enum step disco_merge_step(struct disco_merge *m, size_t budget, struct err *err)
+bool disco_merge_run(struct disco_merge *m, struct fiber *f, struct err *err)
 {
-    enum step step = fiber_step(&m->fiber, budget);
-
-    if (step == STEP_FAILED)
-        err_set(err, "out of memory, or the merged document is over %d bytes", MERGE_OUTPUT_BYTES);
-    return step;
+    return merge(m, f) || err_set(err, "out of memory, or the merged document is over %d bytes", MERGE_OUTPUT_BYTES);
 }

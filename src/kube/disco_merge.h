@@ -31,13 +31,13 @@ MEM_CHECK bool disco_merge_exclude(struct disco_merge *m, struct slice group, st
 void disco_merge_doubt(struct disco_merge *m);
 
 /*
- * After the last add: to be called until it does not return STEP_MORE. `budget` is the approximate number of resources
- * to process (20,000 take about 5 ms). STEP_FAILED, with *err set: out of memory, or too big.
+ * After the last add, once. What is spent of `f` is the approximate number of resources (20,000 take about 5 ms).
+ * False, with *err set: out of memory, too big, or given up.
  */
-enum step disco_merge_step(struct disco_merge *m, size_t budget, struct err *err);
+MEM_CHECK bool disco_merge_run(struct disco_merge *m, struct fiber *f, struct err *err);
 
 /*
- * After STEP_DONE: compact JSON in kube-apiserver's form, with a newline at the end. The bytes live as long as the
+ * After that: compact JSON in kube-apiserver's form, with a newline at the end. The bytes live as long as the
  * merge, which has freed everything else by then.
  */
 struct disco_merged {

@@ -16,6 +16,7 @@
 #include "kube/legacy_heal.h"
 #include "kube/legacy_proto.h"
 #include "kube/schema_complete.h"
+#include "lib/merge_steps.h"
 
 enum { MAX_ROUNDS = 101, SERVERS = 100, GROUPS = 300, CRDS = 2000, TEXT_CEILING = 64 << 20 };
 enum { SURFACE_SERVERS = 3, SURFACE_SCHEMAS = 500, SURFACE_CRDS = 20000, SURFACE_GROUPS = 200 };
@@ -154,10 +155,12 @@ static void merge(struct disco_merge *m, struct round *r)
 {
     enum step step = STEP_MORE;
     struct err err = {.text = ""};
+    struct merge_steps steps;
 
+    merge_steps_init(&steps, m, &err);
     while (step == STEP_MORE) {
         begin(r);
-        step = disco_merge_step(m, MERGE_BUDGET, &err);
+        step = fiber_step(&steps.fiber, MERGE_BUDGET);
         end(r);
     }
     if (step == STEP_FAILED)
@@ -219,27 +222,35 @@ static void bench_parse(struct slice text, size_t rounds)
     report("10 MB: read, forgotten", r, rounds);
 }
 
+struct making {
+    const struct documents_input *in;
+    struct served_documents *out;
+};
+
+static bool make(void *arg, struct fiber *f)
+{
+    struct making *m = arg;
+
+    m->out = documents_make(m->in, f);
+    return m->out != NULL;
+}
+
 static void prepare(const struct documents_input *in, struct round *r)
 {
-    struct served_documents *out = NULL;
+    struct making m = {.in = in};
     enum step step = STEP_MORE;
-    struct documents *d;
+    struct fiber f;
 
-    begin(r);
-    d = documents_new(in);
-    end(r);
-    while (d != NULL && step == STEP_MORE) {
+    fiber_init(&f, make, &m, NULL);
+    while (step == STEP_MORE) {
         begin(r);
-        step = documents_step(d, &out);
+        step = fiber_step(&f, DOCUMENTS_BUDGET);
         end(r);
     }
     if (step != STEP_DONE)
         die("no memory");
     begin(r);
-    documents_free(d);
-    end(r);
-    begin(r);
-    served_documents_unref(out);
+    served_documents_unref(m.out);
     end(r);
 }
 

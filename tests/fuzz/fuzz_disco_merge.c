@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "fuzz/fuzz.h"
 #include "kube/disco_merge.h"
+#include "lib/merge_steps.h"
 #include "lib/proto_check.h"
 
 enum { SERVERS = 5 };
@@ -39,8 +40,7 @@ static struct disco_merge *merge(const struct servers *s, size_t first, size_t b
         must_hold(disco_merge_add(m, slice_str(id), s->docs[i], s->flags[i]));
     }
     exclude_one(m, s);
-    while (disco_merge_step(m, budget, &err) == STEP_MORE)
-        continue;
+    (void)merge_in_steps(m, budget, &err);
     must_hold(!err_is_set(&err));
     return m;
 }

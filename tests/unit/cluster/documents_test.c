@@ -24,32 +24,51 @@ static void write_document(struct buf *out, unsigned groups)
     buf_append_str(out, "]}\n");
 }
 
-/* So many steps at most. How many were needed; 0: not done. */
-static unsigned prepare(const struct documents_input *in, unsigned most)
+struct making {
+    const struct documents_input *in;
+    struct served_documents *out;
+};
+
+static bool make(void *arg, struct fiber *f)
 {
-    struct documents *d = documents_new(in);
-    struct served_documents *out = NULL;
+    struct making *m = arg;
+
+    m->out = documents_make(m->in, f);
+    return m->out != NULL;
+}
+
+/* So many steps at most. How many were needed; 0: not done. */
+static unsigned prepare(const struct documents_input *in, unsigned most, struct served_documents **out)
+{
+    struct making m = {.in = in};
     enum step step = STEP_MORE;
+    struct fiber f;
     unsigned n = 0;
 
-    if (d == NULL)
-        tap_bail("out of memory");
+    fiber_init(&f, make, &m, NULL);
     while (step == STEP_MORE && n < most) {
-        step = documents_step(d, &out);
+        step = fiber_step(&f, DOCUMENTS_BUDGET);
         n++;
     }
-    if (step == STEP_DONE) {
-        ok(served_documents_at(out, SERVED_V2)->gzip.n > 0, "compressed");
-        is_int(served_documents_at(out, SERVED_V2_PROTOBUF) != NULL, in->protobuf, "in protobuf");
-    }
-    documents_free(d);
-    served_documents_unref(out);
+    fiber_close(&f);
+    ok((step == STEP_DONE) == (m.out != NULL), "done, or nothing is made");
+    *out = m.out;
     return step == STEP_DONE ? n : 0;
+}
+
+static bool is_given_up(const struct documents_input *in, unsigned most)
+{
+    struct served_documents *out;
+    bool done = prepare(in, most, &out) != 0;
+
+    served_documents_unref(out);
+    return !done;
 }
 
 static void given_up(void)
 {
     struct documents_input in = {.protobuf = false};
+    struct served_documents *out;
     unsigned whole, unfinished = 0;
     struct buf text;
 
@@ -60,13 +79,15 @@ static void given_up(void)
         in.text[i] = buf_slice(&text);
     for (int protobuf = 0; protobuf < 2; protobuf++) {
         in.protobuf = protobuf == 1;
-        whole = prepare(&in, MOST_STEPS);
+        whole = prepare(&in, MOST_STEPS, &out);
         ok(whole > 3, "%u steps", whole);
+        ok(served_documents_at(out, SERVED_V2)->gzip.n > 0, "compressed");
+        is_int(served_documents_at(out, SERVED_V2_PROTOBUF) != NULL, in.protobuf, "in protobuf");
+        served_documents_unref(out);
         for (unsigned n = 0; n < whole; n++)
-            unfinished += prepare(&in, n) == 0;
+            unfinished += is_given_up(&in, n);
         ok(unfinished > 0, "given up %u times", unfinished);
     }
-    documents_free(NULL);
     buf_free(&text);
 }
 
@@ -80,24 +101,20 @@ static void lengths(void)
 
     for (size_t i = 0; i < ROWS(rows); i++) {
         struct documents_input in = {.protobuf = true};
-        struct served_documents *out = NULL;
-        struct documents *d;
+        struct served_documents *out;
         struct buf text;
 
         buf_init(&text, ROOM);
         write_document(&text, rows[i].groups);
         for (size_t shape = 0; shape < SERVED_JSON_SHAPES; shape++)
             in.text[shape] = buf_slice(&text);
-        d = documents_new(&in);
-        while (documents_step(d, &out) == STEP_MORE)
-            continue;
+        out = documents_make(&in, NULL);
         for (enum served_shape shape = 0; shape < SERVED_JSON_SHAPES; shape++) {
             is_int(served_documents_at(out, shape)->gzip.n > 0, rows[i].compressed, "%u groups, compact",
                    rows[i].groups);
             is_int(served_documents_at(out, shape)->long_indented, rows[i].long_indented, "%u groups, laid out",
                    rows[i].groups);
         }
-        documents_free(d);
         served_documents_unref(out);
         buf_free(&text);
     }
@@ -112,12 +129,10 @@ static void in_pieces(void)
     char tag[ETAG_BYTES];
     struct documents_input in = {.protobuf = false};
     struct gzipper *g = gzipper_new();
-    struct served_documents *out = NULL;
+    struct served_documents *out;
     const struct served_document *made;
-    struct documents *d;
     struct buf text, tagged, packed;
-    enum step step = STEP_MORE;
-    unsigned n = 0;
+    unsigned n;
 
     buf_init(&text, LARGE_ROOM);
     buf_init(&tagged, LARGE_ROOM);
@@ -130,11 +145,8 @@ static void in_pieces(void)
     buf_append_str(&text, "]}\n");
     for (size_t i = 0; i < SERVED_JSON_SHAPES; i++)
         in.text[i] = buf_slice(&text);
-    d = documents_new(&in);
-    for (; step == STEP_MORE && n < MOST_STEPS; n++)
-        step = documents_step(d, &out);
-    documents_free(d);
-    ok(step == STEP_DONE && n >= LEAST_STEPS, "%zu bytes take %u steps", buf_len(&text), n);
+    n = prepare(&in, MOST_STEPS, &out);
+    ok(n >= LEAST_STEPS, "%zu bytes take %u steps", buf_len(&text), n);
     made = served_documents_at(out, SERVED_V2);
     ok(slice_eq(made->body, buf_slice(&text)), "the body");
     buf_append_char(&tagged, '{');

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "kube/disco_merge.h"
+#include "lib/merge_steps.h"
 #include "lib/proto_check.h"
 #include "lib/tap.h"
 
@@ -180,8 +181,7 @@ static struct disco_merge *merge(const struct merge_case *c, size_t local, size_
     }
     if (c->exclude && !disco_merge_exclude(m, SLICE_LIT("apps"), SLICE_LIT("v1")))
         tap_bail("no memory");
-    while (disco_merge_step(m, budget, &err) == STEP_MORE)
-        continue;
+    (void)merge_in_steps(m, budget, &err);
     if (err_is_set(&err))
         tap_bail("%s", err.text);
     return m;

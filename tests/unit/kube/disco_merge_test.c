@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "lib/merge_steps.h"
 #include "lib/tap.h"
 
 #define DOC(items)                                                                                                     \
@@ -402,8 +403,7 @@ static struct disco_merge *run(const struct row *row, size_t turn, size_t budget
         if (!slice_split(&version, '/', &group) || !disco_merge_exclude(m, group, version))
             tap_bail("no memory");
     }
-    while (disco_merge_step(m, budget, &err) == STEP_MORE)
-        continue;
+    (void)merge_in_steps(m, budget, &err);
     if (err_is_set(&err))
         tap_bail("%s: %s", row->name, err.text);
     return m;
@@ -470,8 +470,7 @@ static void test_adding(void)
     ok(disco_merge_add(m, SLICE_LIT("a"), d, L), "a server is added");
     ok(!disco_merge_add(m, SLICE_LIT("a"), d, 0), "not twice");
     ok(disco_merge_exclude(m, SLICE_LIT("a/b"), SLICE_LIT("v1")), "a group that cannot be is excluded in vain");
-    is_int(disco_merge_step(m, SIZE_MAX, &err), STEP_DONE, "done");
-    is_int(disco_merge_step(m, SIZE_MAX, &err), STEP_DONE, "done again");
+    ok(disco_merge_run(m, NULL, &err), "done");
     ok(!disco_merge_add(m, SLICE_LIT("b"), d, 0), "too late");
     disco_doc_unref(d);
     disco_merge_result(m, &out);
@@ -509,7 +508,7 @@ static void test_memory(void)
         good = m != NULL && disco_merge_add(m, SLICE_LIT("a"), docs[0], L) &&
                disco_merge_add(m, SLICE_LIT("b"), docs[1], 0) &&
                disco_merge_exclude(m, SLICE_LIT("x"), SLICE_LIT("v1"));
-        done = good && disco_merge_step(m, SIZE_MAX, &err) == STEP_DONE;
+        done = good && disco_merge_run(m, NULL, &err);
         if (done) {
             struct disco_merged out;
 
@@ -572,13 +571,10 @@ static struct disco_merge *merged(struct disco_doc *const docs[2], bool *silent)
 {
     struct disco_merge *m = disco_merge_new();
     struct err err = {""};
-    enum step step = STEP_FAILED;
     bool added =
         m != NULL && disco_merge_add(m, SLICE_LIT("a"), docs[0], L) && disco_merge_add(m, SLICE_LIT("b"), docs[1], 0);
 
-    if (added)
-        step = disco_merge_step(m, SIZE_MAX, &err);
-    if (step == STEP_DONE)
+    if (added && disco_merge_run(m, NULL, &err))
         return m;
     *silent = *silent || (added && !err_is_set(&err));
     disco_merge_free(m);
@@ -645,7 +641,7 @@ static void test_copying(void)
     struct disco_merged out;
     struct err err = {""};
     struct buf text;
-    size_t steps = 1, least = 2 * BIG_GROUPS * GROUP_BYTES / BYTES_EACH / BUDGET - 8;
+    size_t steps, least = 2 * BIG_GROUPS * GROUP_BYTES / BYTES_EACH / BUDGET - 8;
 
     buf_init(&text, 16 << 20);
     begin_text(&text);
@@ -662,8 +658,7 @@ static void test_copying(void)
         buf_append_str(&text, "\"}]}]}");
     }
     add_text(m, "b", &text, 0);
-    while (disco_merge_step(m, BUDGET, &err) == STEP_MORE)
-        steps++;
+    steps = merge_in_steps(m, BUDGET, &err);
     disco_merge_result(m, &out);
     ok(!err_is_set(&err) && out.v2.n > BIG_GROUPS * (GROUP_BYTES - 100), "%zu bytes merged", out.v2.n);
     ok(steps >= least, "in %zu steps, both forms: at least %zu", steps, least);
@@ -680,7 +675,7 @@ static void test_many_resources(void)
     struct disco_merged out;
     struct err err = {""};
     struct buf text;
-    size_t steps = 1, least = PARTS * RESOURCES / BUDGET;
+    size_t steps, least = PARTS * RESOURCES / BUDGET;
 
     buf_init(&text, 16 << 20);
     begin_text(&text);
@@ -692,8 +687,7 @@ static void test_many_resources(void)
     begin_text(&text);
     buf_append_str(&text, G("g", V("v1", PLAIN("r7") "," PLAIN("x"))));
     add_text(m, "b", &text, 0);
-    while (disco_merge_step(m, BUDGET, &err) == STEP_MORE)
-        steps++;
+    steps = merge_in_steps(m, BUDGET, &err);
     disco_merge_result(m, &out);
     ok(!err_is_set(&err) && out.v2.n > buf_len(&text), "%zu bytes merged", out.v2.n);
     ok(steps >= least, "in %zu steps: at least %zu", steps, least);
@@ -712,7 +706,7 @@ static void test_one_large_resource(void)
     struct disco_merged out;
     struct err err = {""};
     struct buf text;
-    size_t steps = 1, least = 2 * (SUBRESOURCES * EACH / BYTES_EACH / BUDGET); /* united, and copied */
+    size_t steps, least = 2 * (SUBRESOURCES * EACH / BYTES_EACH / BUDGET); /* united, and copied */
 
     buf_init(&text, 16 << 20);
     begin_text(&text);
@@ -728,8 +722,7 @@ static void test_one_large_resource(void)
                    i);
     buf_append_str(&text, "]}]}]}");
     add_text(m, "b", &text, 0);
-    while (disco_merge_step(m, BUDGET, &err) == STEP_MORE)
-        steps++;
+    steps = merge_in_steps(m, BUDGET, &err);
     disco_merge_result(m, &out);
     ok(!err_is_set(&err) && out.v2.n > SUBRESOURCES * EACH, "%zu bytes merged", out.v2.n);
     ok(steps >= least, "in %zu steps: at least %zu", steps, least);
@@ -746,6 +739,7 @@ static void test_giving_up(void)
 
     for (size_t steps = 0; step == STEP_MORE && steps < 1000; steps++) {
         struct disco_merge *m = disco_merge_new();
+        struct merge_steps merge;
         struct err err = {""};
         struct buf text;
 
@@ -756,8 +750,10 @@ static void test_giving_up(void)
         begin_text(&text);
         buf_append_str(&text, G("g", V("v1", PLAIN("r") "," PLAIN("x"))));
         add_text(m, "b", &text, 0);
+        merge_steps_init(&merge, m, &err);
         for (size_t i = 0; i <= steps; i++)
-            step = disco_merge_step(m, 1, &err);
+            step = fiber_step(&merge.fiber, 1);
+        fiber_close(&merge.fiber);
         disco_merge_free(m);
         buf_free(&text);
     }
