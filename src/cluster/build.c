@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cluster/build.h"
 
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/log.h"
 #include "cluster/documents.h"
-#include "cluster/placeholder.h"
 #include "kube/disco_merge.h"
 
-enum { MERGE_BUDGET = 10000 /* resources in a step: some 2 ms */ };
+enum { MERGE_BUDGET = 10000 /* resources in a step: some 2 ms */, PLACEHOLDER_CEILING = 4 << 20 };
 
 struct build {
     struct fiber fiber;
@@ -15,6 +18,88 @@ struct build {
     struct served_documents *made[SERVED_HALVES];
     struct err err;
 };
+
+/* ---- placeholders ---- */
+
+/*
+ * Placeholders in the merged document. First, for peers whose discovery was never read, since an unknown API must not
+ * look like one that does not exist. The namespace controller takes a document without a group as proof that no objects
+ * of it exist, and leaves them behind (KEP-4020, motivation); a group/version marked `Stale` makes it wait, and makes
+ * the garbage collector keep what it watches (client-go: ErrGroupDiscoveryFailed).
+ *
+ * A group/version of a stored APIService that no known server serves most likely belongs to the unknown peer. Resources
+ * that it has in group/versions of others cannot be known.
+ *
+ * Second, for custom resources and aggregated APIs while nobody who can be believed says what there is of them.
+ *
+ * They sort after every server ID.
+ */
+#define PLACEHOLDER_ID "~unknown"
+#define PLACEHOLDER_EXCLUDED_ID "~unknown-excluded"
+
+static int by_name(const void *a, const void *b)
+{
+    const struct served_gv *x = a, *y = b;
+    int order = slice_cmp(x->group, y->group);
+
+    return order != 0 ? order : slice_cmp(x->version, y->version);
+}
+
+static void print_version(struct buf *b, struct slice version)
+{
+    buf_append_quoted(b, "{\"version\":", version);
+    buf_append_str(b, ",\"freshness\":\"Stale\"}");
+}
+
+static void print_group(struct buf *b, struct slice group)
+{
+    buf_append_quoted(b, "{\"metadata\":{\"name\":", group);
+    buf_append_str(b, "},\"versions\":[");
+}
+
+static void print_placeholder(struct buf *b, const struct served_gv *gvs, size_t n)
+{
+    buf_append_str(b, "{\"kind\":\"APIGroupDiscoveryList\",\"apiVersion\":\"apidiscovery.k8s.io/v2\",\"metadata\":{},"
+                      "\"items\":[");
+    for (size_t i = 0; i < n; i++) {
+        if (gvs[i].group.n == 0) /* not of /apis; sorted, they stand in front */
+            continue;
+        bool first = i == 0 || !slice_eq(gvs[i].group, gvs[i - 1].group);
+        bool last = i + 1 == n || !slice_eq(gvs[i].group, gvs[i + 1].group);
+
+        if (first)
+            print_group(b, gvs[i].group);
+        print_version(b, gvs[i].version);
+        if (last)
+            buf_append_str(b, "]}");
+        if (i + 1 < n)
+            buf_append_char(b, ',');
+    }
+    buf_append_str(b, "]}");
+}
+
+/* A server with all these group/versions, without resources. Sorts `gvs`; n is at least 1. */
+static bool add_placeholder(struct disco_merge *m, struct slice id, struct served_gv *gvs, size_t n)
+{
+    struct disco_doc *doc = NULL;
+    struct err err = {.text = ""};
+    struct buf b;
+    bool fine;
+
+    qsort(gvs, n, sizeof(*gvs), by_name);
+    buf_init(&b, PLACEHOLDER_CEILING);
+    print_placeholder(&b, gvs, n);
+    if (!b.failed)
+        doc = disco_parse(buf_slice(&b), &err);
+    if (err_is_set(&err))
+        log_error("Could not make a placeholder for unknown peers", LT("err", err.text));
+    buf_free(&b);
+    fine = doc != NULL && disco_merge_add(m, id, doc, DISCO_SERVER_LAPSED);
+    disco_doc_unref(doc);
+    return fine;
+}
+
+/* ---- what is merged ---- */
 
 static unsigned flags_of(const struct served_peer *p)
 {
@@ -35,15 +120,6 @@ static bool add_servers(struct disco_merge *m, const struct served_input *in, en
             return false;
     }
     return true;
-}
-
-static bool add_placeholder(struct disco_merge *m, struct slice id, struct served_gv *gvs, size_t n)
-{
-    struct disco_doc *doc = placeholder_new(gvs, n);
-    bool fine = doc != NULL && disco_merge_add(m, id, doc, DISCO_SERVER_LAPSED);
-
-    disco_doc_unref(doc);
-    return fine;
 }
 
 /* Each of them is there, though perhaps no document has it. */
@@ -87,6 +163,8 @@ static bool add_inputs(struct build *b, const struct served_input *in)
     }
     return true;
 }
+
+/* ---- the whole ---- */
 
 /* A step ends where something else begins to be counted. */
 static bool count_anew(struct build *b, size_t budget, struct fiber *f)

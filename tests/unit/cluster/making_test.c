@@ -12,7 +12,6 @@
 #include "cluster/exclusions.h"
 #include "cluster/leases.h"
 #include "cluster/peers.h"
-#include "cluster/placeholder.h"
 #include "cluster/pulse.h"
 #include "cluster/schemas.h"
 #include "cluster/server.h"
@@ -178,14 +177,6 @@ static bool peer(struct parts *p)
     return made != NULL;
 }
 
-static bool placeholder(struct parts *p)
-{
-    struct disco_doc *d = placeholder_new(p->undiscovered, 2);
-
-    disco_doc_unref(d);
-    return d != NULL;
-}
-
 static bool build(struct parts *p)
 {
     struct build *b = build_new(&p->in, true);
@@ -307,10 +298,9 @@ int main(void)
     static const struct {
         const char *name;
         bool (*make)(struct parts *p);
-    } rows[] = {
-        {"a comparer", comparer},       {"a comparison", comparison}, {"a pulse", pulse},       {"schemas", schemas},
-        {"a server", server},           {"exclusions", exclusions},   {"Leases", leases},       {"a peer", peer},
-        {"a placeholder", placeholder}, {"a merge", build},           {"a snapshot", snapshot}, {"a request", request}};
+    } rows[] = {{"a comparer", comparer}, {"a comparison", comparison}, {"a pulse", pulse},    {"schemas", schemas},
+                {"a server", server},     {"exclusions", exclusions},   {"Leases", leases},    {"a peer", peer},
+                {"a merge", build},       {"a snapshot", snapshot},     {"a request", request}};
     struct parts p;
 
     begin(&p);
