@@ -14,7 +14,6 @@
 #include "cluster/lease_address.h"
 #include "cluster/lease_gc.h"
 #include "cluster/lease_news.h"
-#include "cluster/lease_rival.h"
 #include "cluster/own_lease.h"
 #include "kube/server_id.h"
 #include "kube/version.h"
@@ -70,7 +69,6 @@ struct identity {
     bool anew;      /* another holder, as soon as the present one is confirmed */
     struct arena *arena;
     struct own_lease *own;
-    struct lease_rival rival;
     struct lease_address *address; /* told where, while the server keeps its Lease itself */
     struct lease_gc *gc;
     struct lease_news *news; /* told where, while there is a Lease that stands for this server */
@@ -165,7 +163,7 @@ static void set_state(struct identity *i, enum state s)
 {
     state_move(&states, &i->state, s);
     if (s == STATE_PUBLISHING || s == STATE_OBSERVING)
-        lease_rival_forget(&i->rival);
+        own_lease_forget_rival(i->own);
     metric_set(i->o.metrics->identity_publishing, s == STATE_PUBLISHING ? 1 : 0);
     if (s == STATE_PUBLISHING)
         lease_gc_start(i->gc);
@@ -270,14 +268,14 @@ static bool remove_lease(struct identity *i, const struct lease *l, fetch_fn *fn
 
 static void judge_other(struct identity *i, const struct lease *l)
 {
-    enum lease_rival_verdict v;
+    enum lease_rival v;
     uint64_t wait_ms = 0;
 
     if (i->o.mode == IDENTITY_AUTO && (!i->asked || i->decide_again)) {
         decide(i); /* it may be the server's own, of a newer version than before */
         return;
     }
-    v = lease_rival_judge(&i->rival, l, loop_now_ms(i->loop), &wait_ms);
+    v = own_lease_judge(i->own, l, loop_now_ms(i->loop), &wait_ms);
     if (v == LEASE_RIVAL_NO_MEMORY) {
         failing(i, "look", "out of memory", look);
     } else if (v == LEASE_RIVAL_ALIVE || i->state == STATE_PUBLISHING) {
@@ -742,7 +740,6 @@ void identity_free(struct identity *i)
     mem_free(i->hostname);
     own_lease_free(i->own);
     lease_address_free(i->address);
-    lease_rival_forget(&i->rival);
     mem_free(i);
 }
 

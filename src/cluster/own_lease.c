@@ -9,7 +9,12 @@
 #include "kube/selector.h"
 #include "kube/server_id.h"
 
-enum { HOLDER_BYTES = SERVER_ID_BYTES + 37 };
+enum {
+    HOLDER_BYTES = SERVER_ID_BYTES + 37,
+    /* Longer than anybody's renewal takes to show: a Lease that has not changed meanwhile has no owner. */
+    LOOK_AGAIN_MS = 12000,
+    DEAD_AFTER_US = 60 * 1000 * 1000, /* renewed so long ago, by our clock: no need to look twice */
+};
 
 struct own_lease {
     char *id, *hostname, *uid, *version;
@@ -17,6 +22,9 @@ struct own_lease {
     char holder[HOLDER_BYTES];
     char former[HOLDER_BYTES];     /* until the present one is confirmed: the Lease may still have this; "": no such */
     int64_t sent_us, confirmed_us; /* renewals: asked for, answered */
+    char *rival;                   /* holder of another Lease in this one's place, as last seen; NULL: none seen */
+    int64_t rival_us;              /* its renewTime */
+    uint64_t rival_ms;             /* when it was first seen like that */
 };
 
 static void make_holder(struct own_lease *o)
@@ -45,6 +53,7 @@ void own_lease_free(struct own_lease *o)
     mem_free(o->hostname);
     mem_free(o->uid);
     mem_free(o->version);
+    mem_free(o->rival);
     mem_free(o);
 }
 
@@ -147,4 +156,30 @@ void own_lease_moved(struct own_lease *o, struct slice uid, struct slice version
         return;
     mem_free(o->version);
     o->version = copy;
+}
+
+void own_lease_forget_rival(struct own_lease *o)
+{
+    mem_free(o->rival);
+    o->rival = NULL;
+}
+
+enum lease_rival own_lease_judge(struct own_lease *o, const struct lease *l, uint64_t now_ms, uint64_t *wait_ms)
+{
+    bool again = o->rival != NULL && slice_eq(l->holder, slice_str(o->rival));
+    bool moved = again && l->renew_us != o->rival_us;
+    bool old = !l->has_renew_time || l->renew_us < clock_wall_us() - DEAD_AFTER_US;
+
+    if (!again || moved) {
+        o->rival_us = l->renew_us;
+        o->rival_ms = now_ms;
+        if (!keep(&o->rival, l->holder))
+            return LEASE_RIVAL_NO_MEMORY;
+    }
+    if (moved)
+        return LEASE_RIVAL_ALIVE;
+    if (old || now_ms - o->rival_ms >= LOOK_AGAIN_MS)
+        return LEASE_RIVAL_DEAD;
+    *wait_ms = LOOK_AGAIN_MS - (now_ms - o->rival_ms);
+    return again ? LEASE_RIVAL_WAITS : LEASE_RIVAL_NEW;
 }

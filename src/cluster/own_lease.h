@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The content of this server's identity Lease as we write it, and how it is recognised when it is read again. Sends no
- * requests.
+ * The content of this server's identity Lease as we write it, how it is recognised when it is read again, and whether
+ * the owner of another one in its place is alive. Sends no requests.
  */
 #ifndef MVPROXY_CLUSTER_OWN_LEASE_H
 #define MVPROXY_CLUSTER_OWN_LEASE_H
@@ -35,5 +35,20 @@ MEM_CHECK bool own_lease_keep(struct own_lease *o, const struct lease *l);
 void own_lease_confirm(struct own_lease *o);
 /* The Lease was written to by another part of this program (lease_news.h): the next renewal uses this version. */
 void own_lease_moved(struct own_lease *o, struct slice uid, struct slice version);
+
+/*
+ * Judges whether the owner of a Lease in place of ours is alive, that is, whether it was seen to change between two
+ * looks. Clocks of nodes may differ, so the Lease's age counts only if it is great.
+ */
+enum lease_rival {
+    LEASE_RIVAL_NEW,   /* not seen before: look again in *wait_ms */
+    LEASE_RIVAL_WAITS, /* the same */
+    LEASE_RIVAL_ALIVE,
+    LEASE_RIVAL_DEAD,
+    LEASE_RIVAL_NO_MEMORY,
+};
+enum lease_rival own_lease_judge(struct own_lease *o, const struct lease *l, uint64_t now_ms, uint64_t *wait_ms);
+/* What was seen of such an owner does not count any more. */
+void own_lease_forget_rival(struct own_lease *o);
 
 #endif
