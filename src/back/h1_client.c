@@ -140,6 +140,7 @@ void h1_client_opened(struct h1_client *c, struct stream *s)
 void h1_client_idle(struct h1_client *c)
 {
     must_hold(c->request == NULL);
+    stream_take_turns_of(c->stream, 0, false);
     c->idle_since_ms = loop_now_ms(c->origin->back->loop);
     move(c, CONN_IDLE);
 }
@@ -250,6 +251,7 @@ void h1_client_attach(struct h1_client *c, struct back_request *r)
     c->interims = 0;
     c->wire_mark = stream_wire_bytes(c->stream);
     stream_begin_message(c->stream);
+    stream_take_turns_of(c->stream, request_client(r), !r->stranger);
     stream_charge(c->stream, r->opts.quota); /* until it serves this request no more */
     request_begin(r, h1_client_ops(), c, c->served++ > 0);
     h1_parser_begin(c->parser, r->arena, &r->response);

@@ -443,7 +443,7 @@ void line_give_up(struct line *l, struct giving_up *g)
 
 /* ---- cancelling ---- */
 
-static uint64_t client_of(struct back_request *r)
+uint64_t request_client(struct back_request *r)
 {
     if (r->client == 0 && r->opts.client != NULL && r->opts.client[0] != '\0')
         r->client = hash_seeded(slice_str(r->opts.client)) | 1;
@@ -452,31 +452,31 @@ static uint64_t client_of(struct back_request *r)
 
 bool request_may_dial(struct back_request *r)
 {
-    return churn_allows(&r->back->wasted_dials, client_of(r), now_of(r));
+    return churn_allows(&r->back->wasted_dials, request_client(r), now_of(r));
 }
 
 bool request_take_share(struct back_request *r)
 {
-    r->shared = r->shared || shares_take(&r->back->shares, client_of(r));
+    r->shared = r->shared || shares_take(&r->back->shares, request_client(r));
     return r->shared;
 }
 
 size_t request_shares(struct back_request *r)
 {
-    return shares_of(&r->back->shares, client_of(r));
+    return shares_of(&r->back->shares, request_client(r));
 }
 
 void request_charge(struct back_request *r)
 {
     if (!r->charged)
-        churn_charge(&r->back->wasted_dials, client_of(r), now_of(r));
+        churn_charge(&r->back->wasted_dials, request_client(r), now_of(r));
     r->charged = true;
 }
 
 void request_refund(struct back_request *r)
 {
     if (r->charged)
-        churn_refund(&r->back->wasted_dials, client_of(r), now_of(r));
+        churn_refund(&r->back->wasted_dials, request_client(r), now_of(r));
     r->charged = false;
 }
 
@@ -508,7 +508,7 @@ static bool abandon(struct back_request *r)
 
     if (r->state != REQUEST_ACTIVE || !r->body_finished || r->stuck || r->opts.upgrade || r->link == NULL)
         return false;
-    (void)client_of(r); /* its address is not ours any more afterwards */
+    (void)request_client(r); /* its address is not ours any more afterwards */
     if (!r->link->may_drain(r->link_self))
         return false;
     move(r, REQUEST_ABANDONED);

@@ -116,8 +116,8 @@ void request_drop(struct back_request *r);
 bool request_may_dial(struct back_request *r);
 /* It has or waits for a connection of its own. False: its client has its share of those. */
 bool request_take_share(struct back_request *r);
-/* How many its client has. */
-size_t request_shares(struct back_request *r);
+size_t request_shares(struct back_request *r);   /* how many its client has */
+uint64_t request_client(struct back_request *r); /* `client`; 0: none */
 
 /* ---- for who serves it (links) ---- */
 

@@ -228,7 +228,7 @@ static void queue_bulk(struct loop *l, struct loop_deferred *d)
     if (d->turns == NULL)
         fair_queue_add(l->bulk, d, FAIR_OWN, slice_of((const char *)&d, sizeof(d)), false);
     else
-        fair_queue_add(l->bulk, d, d->turns->known ? FAIR_KNOWN : FAIR_STRANGERS, slice_str(d->turns->address), false);
+        fair_queue_add(l->bulk, d, d->turns->known ? FAIR_KNOWN : FAIR_STRANGERS, d->turns->of, false);
 }
 
 void loop_queue(struct loop *l, enum loop_queue q, struct loop_deferred *d, loop_fn *fn, void *arg)

@@ -60,8 +60,8 @@ bool loop_timer_pending(const struct loop_timer *t);
 
 /* With whom some work of LOOP_BULK has its turns. */
 struct loop_turns {
-    const char *address; /* with all of it */
-    bool known;          /* apart from all whom nobody knows, however many addresses they come from */
+    struct slice of; /* an address, or a hash of one: with all of it. Valid when the work is queued */
+    bool known;      /* apart from all whom nobody knows, however many addresses they come from */
 };
 
 /*
@@ -77,7 +77,7 @@ struct loop_deferred {
     struct list_node node;
     loop_fn *fn;
     void *arg;
-    const struct loop_turns *turns; /* LOOP_BULK: NULL: its own. Valid when it is queued */
+    const struct loop_turns *turns; /* LOOP_BULK; NULL: its own */
     struct fair_lane *lane;         /* of a fair queue: where it waits */
 };
 void loop_defer(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);

@@ -87,6 +87,8 @@ void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg);
 void stream_begin_message(struct stream *s);
 /* There it has the turns of its address, with all others that say so; they live as long as it. NULL: its own. */
 struct loop_turns *stream_share_turns(struct stream *s);
+/* Or those of the client for whom it works: a hash, 0: its own. `known`: somebody has vouched for him. */
+void stream_take_turns_of(struct stream *s, uint64_t whom, bool known);
 
 /* The first contiguous piece of what waits, valid until the next call on this stream; n is 0 when nothing waits. */
 struct slice stream_peek(struct stream *s);
@@ -113,11 +115,9 @@ void stream_finish_writing(struct stream *s);
 const char *stream_remote_text(const struct stream *s); /* "10.0.0.1:34567", "[::1]:80", "unix" */
 const char *stream_remote_ip(const struct stream *s);   /* without the port; "" for Unix sockets */
 const char *stream_failure(const struct stream *s);     /* after FAILED: what happened; never secrets */
-/* After FAILED: for want of memory, of the process or of whoever it is charged to. */
-bool stream_lacks_memory(const struct stream *s);
-/* After FAILED: by a FIN without close_notify, which may be a cut, and nothing else. */
-bool stream_was_left(const struct stream *s);
-const char *stream_alpn(const struct stream *s); /* "h2", "http/1.1" or "" */
+bool stream_lacks_memory(const struct stream *s);       /* after FAILED: for want of memory, or of room in its quota */
+bool stream_was_left(const struct stream *s);           /* after FAILED: by a FIN without close_notify, maybe a cut */
+const char *stream_alpn(const struct stream *s);        /* "h2", "http/1.1" or "" */
 /*
  * This connection's handshake selected one of the TLS_HOP_ALPN names: on a connection that we made, an mvproxy is at
  * its other end. Of this connection only; another to the same address has to say so itself.

@@ -55,7 +55,7 @@ struct loop_turns *stream_share_turns(struct stream *s)
 {
     if (s->remote_ip[0] == '\0')
         return NULL;
-    s->turns = (struct loop_turns){.address = s->remote_ip};
+    s->turns = (struct loop_turns){.of = slice_str(s->remote_ip)};
     lifetime_work_share(&s->bulk_work, &s->turns);
     return &s->turns;
 }
@@ -75,6 +75,13 @@ void stream_received(struct stream *s, size_t n)
         s->bulk = true;
     else if (n < LITTLE_BYTES)
         s->bulk = false;
+}
+
+void stream_take_turns_of(struct stream *s, uint64_t whom, bool known)
+{
+    s->whom = whom;
+    s->turns = (struct loop_turns){slice_of((const char *)&s->whom, sizeof(s->whom)), known};
+    lifetime_work_share(&s->bulk_work, whom != 0 ? &s->turns : NULL);
 }
 
 void stream_begin_message(struct stream *s)

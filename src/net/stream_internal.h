@@ -87,13 +87,13 @@ struct stream {
     struct loop_timer *timer; /* opening, lingering */
     struct lifetime_work deliver_work, flush_work, exit_work, bulk_work;
     struct loop_deferred closing;
-    struct loop_turns turns; /* of bulk_work */
-    char *failure;           /* NULL on a broken stream: out of memory */
-    struct tls_conn *tls;    /* stream_tls.c's; NULL for plain */
-    uint64_t bytes_in, bytes_out, wire_out;
-    bool tunnelled;                            /* through a proxy */
-    char *carrier_failure;                     /* why the relay below ended; its bytes are read first */
-    void (*carrier_fn)(void *arg, bool reset); /* the relay below, told when the descriptor is closed */
+    struct loop_turns turns;                      /* of bulk_work */
+    char *failure;                                /* NULL on a broken stream: out of memory */
+    struct tls_conn *tls;                         /* stream_tls.c's; NULL for plain */
+    uint64_t bytes_in, bytes_out, wire_out, whom; /* the last: of stream_take_turns_of() */
+    bool tunnelled;                               /* through a proxy */
+    char *carrier_failure;                        /* why the relay below ended; its bytes are read first */
+    void (*carrier_fn)(void *arg, bool reset);    /* the relay below, told when the descriptor is closed */
     void *carrier_arg;
     char remote[64], remote_ip[48];
 };

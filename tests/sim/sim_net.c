@@ -400,9 +400,16 @@ void stream_mark_known(struct stream *s)
     (void)s;
 }
 
+void stream_take_turns_of(struct stream *s, uint64_t whom, bool known)
+{
+    (void)s;
+    (void)whom;
+    (void)known;
+}
+
 struct loop_turns *stream_share_turns(struct stream *s)
 {
-    s->turns.address = stream_remote_ip(s);
+    s->turns.of = slice_str(stream_remote_ip(s));
     return &s->turns;
 }
 

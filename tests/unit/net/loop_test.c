@@ -324,8 +324,8 @@ static void test_part(struct loop *l, enum loop_queue q, const char *first, cons
     is_str(g.text, then, "who has been served was not queued twice");
 }
 
-static const struct loop_turns one = {.address = "10.0.0.1"}, another = {.address = "10.0.0.2"},
-                               known = {.address = "10.0.0.1", .known = true};
+static const struct loop_turns one = {.of = SLICE_LIT("10.0.0.1")}, another = {.of = SLICE_LIT("10.0.0.2")},
+                               known = {.of = SLICE_LIT("10.0.0.1"), .known = true};
 
 static void test_bulk_by_address(struct loop *l)
 {
