@@ -62,6 +62,7 @@ struct loop {
     bool awake;              /* the turn has stamped its time */
     unsigned cuts;           /* turns in a row that left events to the next */
     bool in_events;          /* callbacks come from sockets and timers */
+    uint64_t strained_us;    /* when the last turn was over that was long, or had events left */
     bool stop;
     bool ending; /* loop_free(): nothing is put off any more */
     struct buf_free_list free_list;
@@ -444,11 +445,18 @@ static void end_turn(struct loop *l)
 
     if (l->awake && l->lag != NULL)
         metric_observe(l->lag, (double)(now - l->awake_since_us) / 1e6);
+    if (l->awake && (l->cuts > 0 || now - l->awake_since_us >= STRAINED_TURN_US))
+        l->strained_us = now;
     if (l->awake)
         l->looked_us = l->awake_since_us;
     note_gap(l, now); /* in the turn, or in a wait that ended with nothing */
     l->awake = false;
     l->looked_us = now;
+}
+
+bool loop_is_strained(const struct loop *l)
+{
+    return l->strained_us != 0 && clock_us() - l->strained_us < STRAINED_US;
 }
 
 /*

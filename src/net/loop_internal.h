@@ -99,6 +99,10 @@ struct metrics *loop_metrics(const struct loop *l);
  * first. The same holds for LOOP_CLOSING, but that there the oldest of all comes first.
  */
 enum { BULK_TURN_US = 500 };
+/* Within the last tenth of a second a turn took so long, or left events to the next: strangers have to wait for their
+ * part then, whatever they want. */
+enum { STRAINED_TURN_US = 5000, STRAINED_US = 100000 };
+bool loop_is_strained(const struct loop *l);
 void loop_bulk(struct loop *l, struct loop_deferred *d, loop_fn *fn, void *arg);
 void loop_bulk_cancel(struct loop *l, struct loop_deferred *d);
 

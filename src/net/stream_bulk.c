@@ -3,7 +3,8 @@
  * Streams that move much take turns. A turn of the loop that reads 64 KB of each of a hundred streams, encrypts and
  * sends it, takes ten milliseconds, and whoever asks for little waits for two of them. So a stream on which much has
  * come is read and written in the part of the turn that such streams share (loop_bulk()), one after the other; those of
- * one client address have the turns of one, where the front says so.
+ * one client address have the turns of one, where the front says so. While turns are long so are all streams of whom
+ * nobody knows: a thousand little things of theirs make a turn as long.
  */
 #include "net/stream_bulk.h"
 
@@ -60,9 +61,14 @@ struct loop_turns *stream_share_turns(struct stream *s)
     return &s->turns;
 }
 
+static bool is_of_stranger(const struct stream *s)
+{
+    return s->bulk_work.node.turns != NULL && !s->turns.known;
+}
+
 bool stream_read_later(struct stream *s)
 {
-    if (!s->bulk)
+    if (!s->bulk && !(is_of_stranger(s) && loop_is_strained(s->loop)))
         return false;
     stream_in_turn(s, STREAM_DUE_READ);
     set_held(s, true);

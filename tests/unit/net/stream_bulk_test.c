@@ -30,6 +30,7 @@ struct crowd {
     size_t n_served;
     bool slow;
     bool by_address; /* the last of those that move much has one, the others have another */
+    bool known;      /* all of them */
     int piece;       /* bytes of a record or a send; messages are as small when this is little */
     uint64_t turn_began_us;
 };
@@ -56,6 +57,7 @@ static void member_open(struct crowd *c, size_t i, struct tls_ctx *ctx)
     struct member *m = &c->m[i];
     struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK + (i == BULK - 1))};
     struct stream_opts o = {.fn = end_fn, .arg = &m->end, .tls = ctx};
+    struct loop_turns *turns;
     int pair[2];
 
     m->crowd = c;
@@ -68,7 +70,10 @@ static void member_open(struct crowd *c, size_t i, struct tls_ctx *ctx)
     m->end.s = stream_accept(c->l, pair[0], &o);
     if (m->end.s == NULL)
         tap_bail("stream_accept");
-    ok((stream_share_turns(m->end.s) != NULL) == c->by_address, "%c has an address or none", m->name);
+    turns = stream_share_turns(m->end.s);
+    ok((turns != NULL) == c->by_address, "%c has an address or none", m->name);
+    if (turns != NULL)
+        turns->known = c->known;
     if (ctx != NULL)
         m->ssl = bare_client(c->l, m->fd, NULL, 0, NULL);
     if (!run_until(c->l, m->end.seen[STREAM_OPENED] == 1))
@@ -153,7 +158,7 @@ static void test_order(struct loop *l, struct tls_ctx *ctx, const char *how)
 /* Three of one address and one of another: one of the three, the other, and so on. */
 static void test_addresses(struct loop *l, struct tls_ctx *ctx, const char *how)
 {
-    struct crowd c = {.l = l, .by_address = true};
+    struct crowd c = {.l = l, .by_address = true, .known = true};
     size_t others = 0, last = 0;
     bool seen[BULK] = {false};
 
@@ -194,6 +199,42 @@ static void test_tiny_records(struct loop *l, struct tls_ctx *ctx)
     ok(most <= 3 * (size_t)BULK, "and in between few of the others");
     for (int i = 0; i < BULK; i++)
         ok(strchr(c.served, 'A' + i) != NULL, "but %c is", 'A' + i);
+    end(&c);
+}
+
+static void take_long(void *arg)
+{
+    (void)arg;
+    clock_fake(clock_us() + STRAINED_TURN_US, clock_wall_us());
+}
+
+/* A byte for each, the stranger's first. */
+static void ask_both(struct crowd *c, const char *order, const char *how, const char *what)
+{
+    forget(c);
+    feed(&c->m[SMALL], 1);
+    feed(&c->m[0], 1);
+    for (int i = 0; i < 3; i++)
+        loop_run_once(c->l, 0);
+    is_str(c->served, order, "%s: %s", how, what);
+}
+
+/* A is known, s is not; neither moves much. */
+static void test_strained(struct loop *l, struct tls_ctx *ctx, const char *how)
+{
+    struct crowd c = {.l = l, .by_address = true, .piece = 1};
+    struct loop_deferred d = {.fn = NULL};
+
+    for (size_t i = 0; i < MEMBERS; i++)
+        member_open(&c, i, ctx);
+    clock_fake(clock_us() + STRAINED_US, clock_wall_us());
+    stream_share_turns(c.m[0].end.s)->known = true;
+    ask_both(&c, "sA", how, "who comes first is served first");
+    loop_defer(l, &d, take_long, NULL);
+    loop_run_once(l, 0);
+    ask_both(&c, "As", how, "but strangers behind those who are known when a turn took long");
+    clock_fake(clock_us() + STRAINED_US, clock_wall_us());
+    ask_both(&c, "sA", how, "until it has not for a while");
     end(&c);
 }
 
@@ -252,6 +293,7 @@ int main(void)
     for (size_t i = 0; i < ROWS(contexts); i++) {
         test_order(l, contexts[i], names[i]);
         test_addresses(l, contexts[i], names[i]);
+        test_strained(l, contexts[i], names[i]);
         test_leaving(l, contexts[i], names[i]);
         test_end_while_waiting(l, contexts[i], names[i]);
     }
