@@ -201,8 +201,9 @@ static void on_opened(struct front_conn *fc)
     if (is_mvproxy(fc->stream)) {
         fc->limits.max_head_fields = LIMIT_HOP_FIELDS;
         vouched_add(vouched_of(fc->host), slice_str(stream_remote_ip(fc->stream)), clock_ms());
-    } else /* who is one of many at that one's address is no less for it */
+    } else { /* who is one of many at that one's address is no less for it */
         fc->turns = stream_share_turns(fc->stream);
+    }
     front_stats_opened(fc->host->stats, clock_us() - fc->accepted_us);
     log_v(5, "Connection opened", LU("connection", fc->id), LT("client", stream_remote_text(fc->stream)),
           LT("alpn", stream_alpn(fc->stream)));
