@@ -173,6 +173,44 @@ static void test_handshake_cut(struct loop *l)
     settle(l);
 }
 
+/* Steps of handshakes, in their order. */
+static char steps[8];
+
+static void note_step(void *arg)
+{
+    steps[strlen(steps)] = *(const char *)arg;
+}
+
+static void note_failure(struct end *e, enum stream_event ev)
+{
+    (void)e;
+    if (ev == STREAM_FAILED)
+        steps[strlen(steps)] = 'k';
+}
+
+/* Beside two strangers, each of an address of his own, who came before. */
+static void test_handshake_turns(struct loop *l, bool known)
+{
+    char names[] = "12";
+    struct loop_deferred strangers[2] = {{.fn = note_step, .arg = &names[0]}, {.fn = note_step, .arg = &names[1]}};
+    struct end e = {.discard = true, .hook = note_failure};
+    int fd;
+
+    memset(steps, 0, sizeof(steps));
+    half_pair(l, &e, sctx, &fd);
+    if (known)
+        stream_mark_known(e.s);
+    fair_queue_add(loop_handshakes(l), &strangers[0], FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), false);
+    fair_queue_add(loop_handshakes(l), &strangers[1], FAIR_STRANGERS, SLICE_LIT("10.0.0.2"), false);
+    is_int(write(fd, "GET / HTTP/1.1\r\n\r\n", 18), 18, "somebody whose handshake is over at once");
+    ok(run_until(l, strlen(steps) == 3), "all are served");
+    ok(known ? steps[2] == '2' : steps[2] == 'k', "%s (%s)",
+       known ? "who is known before the second stranger" : "a stranger behind those who came first", steps);
+    end_release(&e);
+    close(fd);
+    settle(l);
+}
+
 /* ---- towards servers ---- */
 
 /* A hello and what comes back are dear: of many that are dialled at once each waits for its part of a turn. */
@@ -573,6 +611,8 @@ int main(void)
     test_garbage(l);
     test_handshake_timeout(l);
     test_handshake_cut(l);
+    test_handshake_turns(l, false);
+    test_handshake_turns(l, true);
     test_handshake_waits(l);
     test_cut(l);
     test_half_close(l);
