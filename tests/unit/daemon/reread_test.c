@@ -52,11 +52,15 @@ static void on_accept(int fd, void *arg)
 {
     struct server *at = arg;
     const struct stream_opts o = {.tls = at->tls, .fn = on_stream, .arg = at};
+    struct stream *s;
 
-    if (at->silent || at->n == OPEN)
+    if (at->silent || at->n == OPEN) {
         (void)close(fd);
-    else
-        at->open[at->n++] = stream_accept(a->loop, fd, &o);
+        return;
+    }
+    s = stream_accept(a->loop, fd, &o);
+    if (s != NULL) /* the allocation that fails may be one of its */
+        at->open[at->n++] = s;
 }
 
 static void server_use(struct server *at, const char *name)
