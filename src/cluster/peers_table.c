@@ -71,7 +71,7 @@ struct peer *peers_next(const struct peers *p, size_t *i)
 struct peer *peers_after(const struct peers *p, struct slice id)
 {
     bool found = false;
-    size_t at = p == NULL ? 0 : position(p, id, &found);
+    size_t at = position(p, id, &found);
 
     at += found;
     return peers_next(p, &at);
