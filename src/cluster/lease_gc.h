@@ -19,7 +19,7 @@ struct lease_gc_opts {
     struct api *api;
     const char *own_id;                      /* copied */
     struct metric *collected;                /* counter of deleted Leases */
-    const struct peers *(*peers)(void *arg); /* as they are now; NULL: none */
+    const struct peers *(*peers)(void *arg); /* as they are now */
     void *arg;
 };
 

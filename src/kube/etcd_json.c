@@ -122,13 +122,10 @@ static bool member(struct slice object, const char *key, enum jscan_type type, s
 /* Everything below looks members up in text that has been through here. */
 static bool whole_object(struct slice json, struct err *err)
 {
-    struct jscan s;
-    struct jscan_value v;
+    struct err why = {.text = ""};
+    struct slice object;
 
-    jscan_init(&s, json, DEPTH);
-    if (!jscan_value(&s, &v) || !jscan_end(&s))
-        return err_set(err, "not an answer of etcd: %s", s.error);
-    return v.type == JSCAN_OBJECT || err_set(err, "not an answer of etcd: no object");
+    return jscan_object(json, DEPTH, &object, &why) || err_set(err, "not an answer of etcd: %s", why.text);
 }
 
 static bool header_of(struct slice json, struct etcd_header *out, struct err *err)

@@ -95,8 +95,9 @@ struct metrics *loop_metrics(const struct loop *l);
  * turn does BULK_TURN_US of it, and a third of the turn if all else takes long; at least one piece. What is left over
  * waits for the next turn, which does not block. A node that is queued keeps its place.
  *
- * Addresses (loop_deferred) take turns, and what has none is like one for itself; of one address the oldest comes
- * first. The same holds for LOOP_CLOSING, but that there the oldest of all comes first.
+ * Strangers, known clients and what is no client's (loop_turns) take turns; among these addresses do, and what has none
+ * is like one for itself; of one address the oldest comes first. The same holds for LOOP_CLOSING, but that there the
+ * oldest of all comes first.
  */
 enum { BULK_TURN_US = 500 };
 /* Within the last tenth of a second a turn took so long, or left events to the next: strangers have to wait for their

@@ -16,6 +16,7 @@
 #include "kube/legacy_heal.h"
 #include "kube/legacy_proto.h"
 #include "kube/schema_complete.h"
+#include "lib/documents_steps.h"
 #include "lib/merge_steps.h"
 
 enum { MAX_ROUNDS = 101, SERVERS = 100, GROUPS = 300, CRDS = 2000, TEXT_CEILING = 64 << 20 };
@@ -222,26 +223,13 @@ static void bench_parse(struct slice text, size_t rounds)
     report("10 MB: read, forgotten", r, rounds);
 }
 
-struct making {
-    const struct documents_input *in;
-    struct served_documents *out;
-};
-
-static bool make(void *arg, struct fiber *f)
-{
-    struct making *m = arg;
-
-    m->out = documents_make(m->in, f);
-    return m->out != NULL;
-}
-
 static void prepare(const struct documents_input *in, struct round *r)
 {
-    struct making m = {.in = in};
+    struct documents_steps m = {.in = in};
     enum step step = STEP_MORE;
     struct fiber f;
 
-    fiber_init(&f, make, &m, NULL);
+    fiber_init(&f, documents_steps_run, &m, NULL);
     while (step == STEP_MORE) {
         begin(r);
         step = fiber_step(&f, DOCUMENTS_BUDGET);

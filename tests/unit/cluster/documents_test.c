@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "http/etag.h"
 #include "http/gzip.h"
+#include "lib/documents_steps.h"
 #include "lib/tap.h"
 
 enum { ROOM = 1 << 20, MOST_STEPS = 4000 };
@@ -24,28 +25,15 @@ static void write_document(struct buf *out, unsigned groups)
     buf_append_str(out, "]}\n");
 }
 
-struct making {
-    const struct documents_input *in;
-    struct served_documents *out;
-};
-
-static bool make(void *arg, struct fiber *f)
-{
-    struct making *m = arg;
-
-    m->out = documents_make(m->in, f);
-    return m->out != NULL;
-}
-
 /* So many steps at most. How many were needed; 0: not done. */
 static unsigned prepare(const struct documents_input *in, unsigned most, struct served_documents **out)
 {
-    struct making m = {.in = in};
+    struct documents_steps m = {.in = in};
     enum step step = STEP_MORE;
     struct fiber f;
     unsigned n = 0;
 
-    fiber_init(&f, make, &m, NULL);
+    fiber_init(&f, documents_steps_run, &m, NULL);
     while (step == STEP_MORE && n < most) {
         step = fiber_step(&f, DOCUMENTS_BUDGET);
         n++;

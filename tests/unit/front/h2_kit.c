@@ -477,6 +477,20 @@ bool h2_kit_held(struct front_h2_kit *k, unsigned n)
     return front_kit_until(&k->front, held_reached, &g) && k->n_held == n;
 }
 
+struct req *h2_kit_answering(struct front_h2_kit *k)
+{
+    struct held *h = &k->held[0];
+    struct req *r;
+
+    h2_kit_connect(k, false, true);
+    clock_fake(clock_us(), clock_wall_us());
+    r = h2_kit_get(k, "/x");
+    if (!h2_kit_held(k, 1))
+        tap_bail("no request");
+    exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    return r;
+}
+
 static bool req_closed(void *arg)
 {
     struct goal *g = arg;

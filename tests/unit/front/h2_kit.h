@@ -105,6 +105,9 @@ void h2_kit_append_dear_head(struct buf *b, unsigned nth, size_t bytes, const ch
 /* The proxy's part. */
 struct http_head *h2_kit_head(struct held *h, unsigned status, const char *name, const char *value);
 void h2_kit_reply(struct held *h, unsigned status, const char *body);
+/* A GET on a connection whose windows only the test opens, with a head and no body yet: k->held[0]. The clock stands.
+ */
+struct req *h2_kit_answering(struct front_h2_kit *k);
 /* Gives bytes until `total` were given or the exchange is congested; the new sum. */
 uint64_t h2_kit_pump(struct held *h, uint64_t given, uint64_t total);
 unsigned h2_kit_sum(uint64_t n);

@@ -112,11 +112,7 @@ static void test_slow_reader_makes_room(struct front_h2_kit *k)
     struct req *r;
     uint64_t given;
 
-    h2_kit_connect(k, false, true);
-    clock_fake(clock_us(), clock_wall_us());
-    r = h2_kit_get(k, "/x");
-    h2_kit_held(k, 1);
-    exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    r = h2_kit_answering(k);
     given = h2_kit_pump(h, 0, KIT_LARGE);
     h2_kit_settle(k);
     half_a_minute_at_limit(k, r, 40000);
@@ -137,11 +133,7 @@ static void test_silent_watch_stays(struct front_h2_kit *k)
     struct held *h = &k->held[0];
     struct req *r;
 
-    h2_kit_connect(k, false, true);
-    clock_fake(clock_us(), clock_wall_us());
-    r = h2_kit_get(k, "/x");
-    h2_kit_held(k, 1);
-    exchange_respond(h->x, h2_kit_head(h, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    r = h2_kit_answering(k);
     exchange_body(h->x, slice_str("event"));
     h2_kit_settle(k);
     is_u64(r->body_bytes, 5, "a watch that was told something");
