@@ -156,13 +156,14 @@ static struct loop_deferred *first_of(const struct ring *r)
     return list_entry(first, struct loop_deferred, node);
 }
 
-struct loop_deferred *fair_queue_next(struct fair_queue *q)
+struct loop_deferred *fair_queue_next(struct fair_queue *q, bool strangers)
 {
     for (unsigned i = 0; i < FAIR_SHARES; i++) {
-        struct loop_deferred *n = first_of(&q->rings[q->next]);
+        unsigned share = q->next;
+        struct loop_deferred *n = first_of(&q->rings[share]);
 
-        q->next = (q->next + 1) % FAIR_SHARES;
-        if (n == NULL)
+        q->next = (share + 1) % FAIR_SHARES;
+        if (n == NULL || (share == FAIR_STRANGERS && !strangers))
             continue;
         take_out(q, n, true);
         return n;

@@ -38,7 +38,7 @@ void fair_queue_cancel(struct fair_queue *q, struct loop_deferred *n);
 size_t fair_queue_waiting(const struct fair_queue *q);
 /* How many have waited so far and do no longer, whether they were served or cancelled. */
 uint64_t fair_queue_gone(const struct fair_queue *q);
-/* Takes out the next one, for the caller to run; NULL if there is none. */
-struct loop_deferred *fair_queue_next(struct fair_queue *q);
+/* Takes out the next one, for the caller to run; NULL if there is none. `strangers`: of theirs as well. */
+struct loop_deferred *fair_queue_next(struct fair_queue *q, bool strangers);
 
 #endif

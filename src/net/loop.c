@@ -223,13 +223,18 @@ void loop_misuse(struct loop *l, const char *what, const char *of)
         log_error("Refused by the event loop", LT("what", what), LT("of", of));
 }
 
+static enum fair_share share_of(const struct loop_deferred *d)
+{
+    if (d->turns == NULL)
+        return FAIR_OWN;
+    return d->turns->known ? FAIR_KNOWN : FAIR_STRANGERS;
+}
+
 /* What is no client's has a lane for itself, named by what no address looks like. */
 static void queue_bulk(struct loop *l, struct loop_deferred *d)
 {
-    if (d->turns == NULL)
-        fair_queue_add(l->bulk, d, FAIR_OWN, slice_of((const char *)&d, sizeof(d)), false);
-    else
-        fair_queue_add(l->bulk, d, d->turns->known ? FAIR_KNOWN : FAIR_STRANGERS, d->turns->of, false);
+    fair_queue_add(l->bulk, d, share_of(d), d->turns == NULL ? slice_of((const char *)&d, sizeof(d)) : d->turns->of,
+                   false);
 }
 
 void loop_queue(struct loop *l, enum loop_queue q, struct loop_deferred *d, loop_fn *fn, void *arg)
@@ -301,7 +306,7 @@ static void run_handshakes(struct loop *l, struct fair_queue *q, uint64_t part_u
     uint64_t end = clock_us() + part_us;
     struct loop_deferred *n;
 
-    while ((n = fair_queue_next(q)) != NULL) {
+    while ((n = fair_queue_next(q, true)) != NULL) {
         loop_enter(l);
         n->fn(n->arg);
         loop_leave(l);
@@ -319,14 +324,22 @@ static uint64_t end_of_part(const struct loop *l)
     return now + (spent / 2 > BULK_TURN_US ? spent / 2 : BULK_TURN_US);
 }
 
-/* As many as wait when it starts: then the sockets have their chance. Who leaves in between counts, or who came later
- * would have his place. */
+/*
+ * As many as wait when it starts: then the sockets have their chance. Who leaves in between counts, or who came later
+ * would have his place. Of strangers one, if there are others: these come back but once a turn, and a hundred strangers
+ * who fill the time that is left make their turns long.
+ */
 static void run_bulk(struct loop *l)
 {
     uint64_t end = end_of_part(l), gone = fair_queue_gone(l->bulk) + fair_queue_waiting(l->bulk);
+    bool strangers = false, others = false;
     struct loop_deferred *d;
 
-    while (fair_queue_gone(l->bulk) < gone && (d = fair_queue_next(l->bulk)) != NULL) {
+    while (fair_queue_gone(l->bulk) < gone && (d = fair_queue_next(l->bulk, !(strangers && others))) != NULL) {
+        if (share_of(d) == FAIR_STRANGERS)
+            strangers = true;
+        else
+            others = true;
         loop_enter(l);
         d->fn(d->arg);
         loop_leave(l);

@@ -96,8 +96,8 @@ struct metrics *loop_metrics(const struct loop *l);
  * waits for the next turn, which does not block. A node that is queued keeps its place.
  *
  * Strangers, known clients and what is no client's (loop_turns) take turns; among these addresses do, and what has none
- * is like one for itself; of one address the oldest comes first. The same holds for LOOP_CLOSING, but that there the
- * oldest of all comes first.
+ * is like one for itself; of one address the oldest comes first. A turn that does work of others does one piece of a
+ * stranger's. The same holds for LOOP_CLOSING, but that there the oldest of all comes first.
  */
 enum { BULK_TURN_US = 500 };
 /* Within the last tenth of a second a turn took so long, or left events to the next: strangers have to wait for their

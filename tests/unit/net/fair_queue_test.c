@@ -26,16 +26,21 @@ static void come(struct fair_queue *q, const char *names, const char *address, b
 }
 
 /* In the order in which they are served. */
-static const char *serve(struct fair_queue *q, size_t max)
+static const char *serve_of(struct fair_queue *q, size_t max, bool strangers)
 {
     static char out[16];
     struct loop_deferred *n;
     size_t i = 0;
 
-    for (; i < max && (n = fair_queue_next(q)) != NULL; i++)
+    for (; i < max && (n = fair_queue_next(q, strangers)) != NULL; i++)
         out[i] = *list_entry(n, struct guest, n)->name;
     out[i] = '\0';
     return out;
+}
+
+static const char *serve(struct fair_queue *q, size_t max)
+{
+    return serve_of(q, max, true);
 }
 
 static void test_turns(void)
@@ -76,6 +81,12 @@ static void test_shares(void)
     come_of(q, FAIR_OWN, "ef", "x");
     come_of(q, FAIR_KNOWN, "g", "10.0.0.1");
     is_str(serve(q, 8), "agebfcd", "shares in turn, and who is alone in one is served after two others at most");
+
+    come_of(q, FAIR_STRANGERS, "ab", "10.0.0.1");
+    come_of(q, FAIR_KNOWN, "cd", "10.0.0.1");
+    is_str(serve_of(q, 8, false), "cd", "without strangers");
+    is_str(serve_of(q, 8, false), "", "whoever else there is");
+    is_str(serve(q, 8), "ab", "they have kept their places");
 
     come_of(q, FAIR_KNOWN, "a", "10.0.0.1");
     come_of(q, FAIR_STRANGERS, "b", "10.0.0.1");

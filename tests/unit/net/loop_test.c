@@ -325,6 +325,7 @@ static void test_part(struct loop *l, enum loop_queue q, const char *first, cons
 }
 
 static const struct loop_turns one = {.of = SLICE_LIT("10.0.0.1")}, another = {.of = SLICE_LIT("10.0.0.2")},
+                               third = {.of = SLICE_LIT("10.0.0.3")},
                                known = {.of = SLICE_LIT("10.0.0.1"), .known = true};
 
 static void test_bulk_by_address(struct loop *l)
@@ -379,6 +380,29 @@ static void test_bulk_again(struct loop *l)
         loop_bulk(l, &again[i].d, go_on, &again[i]);
     loop_run_once(l, 0);
     is_str(g.text, "ab", "as many have their turn as waited when the part began");
+    for (size_t i = 0; i < ROWS(again); i++)
+        loop_bulk_cancel(l, &again[i].d);
+}
+
+/* And each of their turns would be as long as there are strangers, though shares take turns. */
+static void test_bulk_of_strangers(struct loop *l)
+{
+    struct log g = {.l = l};
+    struct again again[] = {{.name = "a", .g = &g, .d.turns = &one},
+                            {.name = "b", .g = &g, .d.turns = &another},
+                            {.name = "c", .g = &g, .d.turns = &third},
+                            {.name = "k", .g = &g, .d.turns = &known},
+                            {.name = "x", .g = &g}};
+
+    for (size_t i = 0; i < 3; i++)
+        loop_bulk(l, &again[i].d, go_on, &again[i]);
+    loop_run_once(l, 0);
+    is_str(g.text, "abc", "strangers alone have all the time");
+    for (size_t i = 3; i < ROWS(again); i++)
+        loop_bulk(l, &again[i].d, go_on, &again[i]);
+    for (int i = 0; i < 3; i++)
+        loop_run_once(l, 0);
+    is_str(g.text, "abckxakxbkxkxckxkx", "beside others one of them has a turn, and the others the rest");
     for (size_t i = 0; i < ROWS(again); i++)
         loop_bulk_cancel(l, &again[i].d);
 }
@@ -706,6 +730,7 @@ int main(void)
     test_part(l, LOOP_CLOSING, "a1", "a13");
     test_bulk_by_address(l);
     test_bulk_again(l);
+    test_bulk_of_strangers(l);
     test_much_deferred(l);
     test_closed_at_exit();
     test_events(l);
