@@ -414,7 +414,8 @@ static bool is_stranger(const struct front_conn *fc)
 static bool holds_drain(struct front_conn *fc)
 {
     return fc->ops != NULL && fc->ops->busy(fc->protocol) && !fc->ops->drips(fc->protocol, TIMEOUT_BODY_DRAIN_MS) &&
-           !room_is_slow_reader(fc, TIMEOUT_BODY_DRAIN_MS, !is_stranger(fc));
+           !(room_is_slow_reader(fc, TIMEOUT_BODY_DRAIN_MS, !is_stranger(fc)) &&
+             fc->ops->answered(fc->protocol, TIMEOUT_BODY_DRAIN_MS));
 }
 
 static void tell(struct front_conn *fc)
@@ -425,8 +426,8 @@ static void tell(struct front_conn *fc)
 
 /*
  * Who has not sent a whole request by now does not hold us up: half a head, a handshake that does not go on, silence.
- * A body that comes may do so, one in drips not. Nor who does not take his answers; nobody has vouched for a stranger,
- * so he has to take at once what waits.
+ * A body that comes may do so, one in drips not. Nor who does not take his answers, once they are all that is left;
+ * nobody has vouched for a stranger, so he has to take at once what waits.
  */
 static void end_if_not_busy(struct front_conn *fc)
 {

@@ -72,6 +72,8 @@ struct front_conn_ops {
     /* It has been the client's turn for so long, who drips: of all that is asked of it only bodies are missing, which
      * come slowly, or for FRONT_HEAD_SLOW_MS the rest of a head. */
     bool (*drips)(const void *protocol, uint64_t for_ms);
+    /* Nothing that was asked is a server's turn, or comes in drips: what holds it is for the client to take. */
+    bool (*answered)(const void *protocol, uint64_t for_ms);
     /* Bytes of answers that wait in the protocol for the client to let them go out. */
     size_t (*waiting)(const void *protocol);
     /* Requests that end with it, at most. */

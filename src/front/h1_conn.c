@@ -419,6 +419,14 @@ static bool drips(const void *protocol, uint64_t for_ms)
     return owed && exchange_is_slow(&c->x, for_ms);
 }
 
+/* It may have sent this request before it took the answers to those before. */
+static bool answered(const void *protocol, uint64_t for_ms)
+{
+    const struct h1_conn *c = protocol;
+
+    return c->head_written || (c->state != H1_RECEIVING && c->state != H1_SERVING) || drips(protocol, for_ms);
+}
+
 /* All goes into the stream at once. */
 static size_t waiting(const void *protocol)
 {
@@ -437,8 +445,13 @@ static size_t open_requests(const void *protocol)
     return 1;
 }
 
-static const struct front_conn_ops conn_ops = {
-    .drain = drain, .busy = busy, .drips = drips, .waiting = waiting, .open = open_requests, .shut = shut};
+static const struct front_conn_ops conn_ops = {.drain = drain,
+                                               .busy = busy,
+                                               .drips = drips,
+                                               .answered = answered,
+                                               .waiting = waiting,
+                                               .open = open_requests,
+                                               .shut = shut};
 
 bool h1_conn_start(struct front_conn *fc)
 {

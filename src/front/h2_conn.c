@@ -528,6 +528,19 @@ static bool drips(const void *protocol, uint64_t for_ms)
     return (c->streams.count > 0 || head_drips(c)) && c->state != H2_CLOSED;
 }
 
+static bool answered(const void *protocol, uint64_t for_ms)
+{
+    const struct h2_conn *c = protocol;
+
+    for (const struct list_node *n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n)) {
+        const struct h2_stream *st = list_entry(n, const struct h2_stream, node);
+
+        if (buf_len(&st->out) == 0 && st->sending < H2_ENDING && !stream_drips(st, for_ms))
+            return false;
+    }
+    return true;
+}
+
 static size_t waiting(const void *protocol)
 {
     const struct h2_conn *c = protocol;
@@ -556,8 +569,13 @@ static size_t open_requests(const void *protocol)
     return c->streams.count;
 }
 
-static const struct front_conn_ops conn_ops = {
-    .drain = drain, .busy = busy, .drips = drips, .waiting = waiting, .open = open_requests, .shut = shut};
+static const struct front_conn_ops conn_ops = {.drain = drain,
+                                               .busy = busy,
+                                               .drips = drips,
+                                               .answered = answered,
+                                               .waiting = waiting,
+                                               .open = open_requests,
+                                               .shut = shut};
 
 bool h2_conn_start(struct front_conn *fc)
 {

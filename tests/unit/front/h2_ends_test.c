@@ -395,6 +395,34 @@ static void test_drain_beside_stranger(struct front_h2_kit *k)
     drain_beside_reader(k, false);
 }
 
+/* His other requests, and of another mvproxy those of others, are not lost to the one whose answer he leaves. */
+static void test_drain_beside_unanswered(struct front_h2_kit *k)
+{
+    struct held *paused = &k->held[0], *unanswered = &k->held[1];
+    struct req *r;
+
+    h2_kit_connect(k, false, true);
+    nghttp2_session_set_local_window_size(k->session, NGHTTP2_FLAG_NONE, 0, 64 << 20);
+    clock_fake(clock_us(), clock_wall_us());
+    (void)h2_kit_get(k, "/x");
+    r = h2_kit_ask(k, "POST", "/x", "h", NULL, 0);
+    h2_kit_held(k, 2);
+    exchange_respond(paused->x, h2_kit_head(paused, 200, NULL, NULL), (struct http_body){HTTP_BODY_CHUNKED, 0});
+    (void)h2_kit_pump(paused, 0, KIT_LARGE);
+    front_drain(k->front.front, NULL, NULL);
+    pass(k, 20, 12);
+    is_int(k->end, CLIENT_OPEN, "one request is with its server");
+    exchange_respond(unanswered->x, h2_kit_head(unanswered, 200, NULL, NULL), (struct http_body){HTTP_BODY_LENGTH, 2});
+    exchange_body(unanswered->x, SLICE_LIT("ok"));
+    exchange_finish(unanswered->x, NULL);
+    ok(h2_kit_closed(k, r) && r->status == 200 && r->ended, "it is answered");
+    for (int i = 0; i < 2; i++)
+        pass(k, 6, 12); /* of what he has taken with it the time began anew */
+    ok(h2_kit_ended(k), "then nothing holds the drain");
+    clock_real();
+    is_int(paused->gone, 1, "the proxy is told");
+}
+
 /* A client that opens a stream in the same breath in which it says that it has heard the first GOAWAY. */
 static void test_drain_late(struct front_h2_kit *k)
 {
@@ -697,6 +725,7 @@ static const struct h2_kit_story stories[] = {
     {"drain", test_drain},
     {"drain beside a slow reader", test_drain_beside_slow_reader},
     {"drain beside a stranger", test_drain_beside_stranger},
+    {"drain beside an unanswered request", test_drain_beside_unanswered},
     {"drain late", test_drain_late},
     {"streams after GOAWAY", test_after_goaway},
     {"a flood of them", test_flood_after_goaway},
