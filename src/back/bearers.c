@@ -70,18 +70,21 @@ bool bearer_was_taken(const struct back *b, uint64_t hash)
     return was_taken_within(b, hash, TAKEN_MS);
 }
 
-void bearer_answered(const struct back_request *r)
+bool bearer_answered(struct back_request *r)
 {
     struct bearer *slot = bearer_slot(r);
+    bool stranger = r->stranger;
 
     if (r->bearer == 0)
-        return;
+        return false;
     if (r->response.status < 300 || r->response.status == 403) {
         slot->accepted = slot->known = r->bearer;
         slot->known_ms = loop_now_ms(r->back->loop);
+        r->stranger = false;
     } else if (slot->accepted == r->bearer) {
         slot->accepted = 0;
     }
+    return stranger && !r->stranger;
 }
 
 void bearer_count(struct back_request *r, struct h2_load *of_all)

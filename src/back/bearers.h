@@ -24,7 +24,7 @@ bool bearer_is_stranger(const struct back *b, const struct http_head *head);
 uint64_t bearer_hash(const struct http_head *head);
 /* Some server has taken it within a day: unlike who is a stranger this is to outlast an outage. */
 bool bearer_was_taken(const struct back *b, uint64_t hash);
-/* Its final head is here: remembers whether its token was taken. */
-void bearer_answered(const struct back_request *r);
+/* Its final head is here: remembers whether its token was taken. True: which makes a stranger one who is known. */
+bool bearer_answered(struct back_request *r);
 
 #endif

@@ -360,6 +360,7 @@ static void upgraded(struct h1_client *c)
         return;
     }
     request_responded(r);
+    (void)bearer_answered(r);
     charge_nobody(c);
     c->stream = NULL;
     h1_client_close(c, CLOSE_UPGRADED, "");
@@ -413,7 +414,8 @@ static bool final_head(struct h1_client *c)
     must_hold(c->request == r); /* on_writable() ends no request, nor does writing */
     if (r->paused)
         stream_pause(c->stream, STREAM_PAUSE_BODY);
-    bearer_answered(r);
+    if (bearer_answered(r))
+        stream_take_turns_of(c->stream, request_client(r), true);
     r->opts.handler->on_head(r->opts.arg, &r->response, body);
     if (c->request != r)
         return false;

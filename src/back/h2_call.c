@@ -520,7 +520,7 @@ static void heed_refusal(struct h2_call *call)
 {
     if (call->c == NULL || call->c->credential == NULL || call->r->response.status != 401)
         return;
-    bearer_answered(call->r);
+    (void)bearer_answered(call->r);
     h2_client_leave(call->c);
 }
 

@@ -179,9 +179,15 @@ void job_note_asker(struct job *j)
     insight_note(j->proxy->insight, j->insight, &gvr, &who);
 }
 
-bool job_is_vouched(const struct job *j)
+static bool is_vouched(const struct job *j)
 {
     return j->authn.kind == AUTHN_ASSERT || back_bearer_was_taken(j->proxy->back, j->bearer);
+}
+
+void job_vouch(struct job *j)
+{
+    if (is_vouched(j))
+        exchange_vouch(j->x);
 }
 
 static void account(struct job *j)
@@ -195,7 +201,7 @@ static void account(struct job *j)
     if (j->served != j->proxy->nobody)
         j->summary.custom = is_custom(j);
     /* Only now: its own answer may be what shows it. */
-    j->summary.vouched = job_is_vouched(j);
+    j->summary.vouched = is_vouched(j);
     request_metrics_count(j->proxy->request_metrics, j->x, &j->info, &j->route, &j->summary);
     if (!is_pulse(j) && !(j->audit.own && is_look_of_peer(j)))
         access_log_request(&j->config->access_log, j->x, &j->info, &j->route, &j->summary,

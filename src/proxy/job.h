@@ -125,7 +125,7 @@ void job_set_state(struct job *j, enum job_state state); /* the only way it chan
 void job_set_stage(struct job *j, enum job_stage stage); /* likewise */
 /* Whether it may have an effect each time it is sent, whatever its method: an upgrade, a program behind the server. */
 bool job_acts(const struct job *j);
-bool job_is_vouched(const struct job *j); /* by a certificate, a front proxy, or a server that took its token */
+void job_vouch(struct job *j); /* if there is a certificate, a front proxy, or a server that has taken its token */
 /* Counts who asks for what not all servers serve: once, and again for each further hour that the request is open. */
 void job_note_asker(struct job *j);
 /* These end a job: they count and log it, cancel what is under way, drop references and end the exchange. */

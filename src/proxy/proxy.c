@@ -118,8 +118,7 @@ static bool authenticate(struct job *j)
         request_metrics_certificate(j->proxy->request_metrics, client->tls->not_after - clock_wall_us() / 1000000);
     if (j->config->access_log.user)
         j->summary.user = j->authn.user.name;
-    if (job_is_vouched(j))
-        exchange_vouch(j->x);
+    job_vouch(j);
     if (j->authn.kind != AUTHN_REFUSED)
         return true;
     log_v(3, "Unauthorized", LT("client", client->address), LT("why", j->authn.why));

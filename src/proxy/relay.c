@@ -268,6 +268,7 @@ bool relay_head(struct job *j, const struct http_head *head, struct http_body bo
     if (j->summary.long_running)
         job_note_asker(j); /* its end may be far */
     job_set_state(j, JOB_RELAYING);
+    job_vouch(j); /* this answer may be the first to its token, and the only one */
     (void)exchange_respond(j->x, &out, announced(j, head, body));
     job_forget_request(j);
     /* Megabytes, and others after each change: whoever reads slowly is not to keep them. */

@@ -74,6 +74,7 @@ void upgrade_on_upgraded(void *arg, const struct http_head *head, struct stream 
         return;
     }
     j->summary.status = 101;
+    job_vouch(j);
     /* The job's memory goes with the exchange. */
     job_release(j, NULL);
     client = exchange_upgrade(x, &out);

@@ -352,7 +352,7 @@ void h2_judge_bearer(struct back_h2_kit *k, const char *bearer, unsigned status)
     asked.opts = c.opts;
     asked.opts.lasting = true;
     bearer_count(&asked, NULL);
-    bearer_answered(&asked);
+    (void)bearer_answered(&asked);
     call_free(&c);
 }
 
