@@ -90,8 +90,9 @@ void stream_take_turns_of(struct stream *s, uint64_t whom, bool known)
     lifetime_work_share(&s->bulk_work, whom != 0 ? &s->turns : NULL);
 }
 
+/* While turns are long who moved much before is taken to do so again: it is such messages that make them long. */
 void stream_begin_message(struct stream *s)
 {
-    if (!s->crumbs)
+    if (!s->crumbs && !loop_is_strained(s->loop))
         s->bulk = false;
 }
