@@ -297,12 +297,11 @@ bool disco_serve(struct job *j)
     }
     if (!judge_peers_were_asked(j))
         return true;
-    /* A body on a GET is none of discovery's business: the local server shall say so. */
-    if (document_as(j, n.document, NEGOTIATE_JSON) == NULL || exchange_wants_upgrade(j->x) ||
-        exchange_request_body(j->x).kind != HTTP_BODY_NONE) {
+    if (document_as(j, n.document, NEGOTIATE_JSON) == NULL) {
         forward_local(j);
         return true;
     }
+    j->bare = true;
     q = (struct judge_question){
         .handler = &verdict_handler,
         .accept = SLICE_LIT(VERDICT_ACCEPT),

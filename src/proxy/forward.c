@@ -36,7 +36,7 @@ static void send_to(struct job *j, const struct served_peer *peer)
     j->summary.peer = peer != NULL ? peer->host : NULL;
     j->sent_ms = loop_now_ms(j->proxy->loop);
     job_set_state(j, JOB_FORWARDING);
-    relay_start(j, peer, handler(), exchange_request_body(j->x));
+    relay_start(j, peer, handler(), j->bare ? (struct http_body){HTTP_BODY_NONE, 0} : exchange_request_body(j->x));
 }
 
 void forward_local(struct job *j)

@@ -127,7 +127,7 @@ static bool takes_a_form(const struct job *j, struct heal *h)
 
 static bool may_complete(const struct job *j, struct heal *h, bool away)
 {
-    if (h->of.path.kind == SURFACE_NONE || h->of.path.kind == SURFACE_CORE || exchange_wants_upgrade(j->x))
+    if (h->of.path.kind == SURFACE_NONE || h->of.path.kind == SURFACE_CORE)
         return false;
     if (h->of.path.kind == SURFACE_SCHEMAS)
         return away || heal_schemas_lacking(j);
@@ -532,12 +532,12 @@ void heal(struct job *j)
         return;
     }
     h->of.path = surface_of(j->info.path);
-    if (exchange_wants_upgrade(j->x) || exchange_request_body(j->x).kind != HTTP_BODY_NONE ||
-        (is_legacy_discovery(h->of.path.kind) && !j->config->legacy_discovery)) {
+    if (is_legacy_discovery(h->of.path.kind) && !j->config->legacy_discovery) {
         forward_local(j);
         return;
     }
     j->heal = h;
+    j->bare = true;
     if (waits_for_peers(h->of.path.kind) && !judge_peers_were_asked(j))
         return;
     if (h->of.path.kind == SURFACE_SCHEMAS && served_schemas_pending(j->served)) {

@@ -37,7 +37,7 @@ static bool is_about_form(const struct http_field *f)
 
 static bool is_replaced(const struct judge_question *q, const struct http_field *f)
 {
-    return (f->id == HTTP_ACCEPT && q->accept.n > 0) || (q->whole && is_about_form(f));
+    return f->id == HTTP_EXPECT || (f->id == HTTP_ACCEPT && q->accept.n > 0) || (q->whole && is_about_form(f));
 }
 
 /* The client's own request, in another form: replaces fields in place. */

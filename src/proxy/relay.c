@@ -37,6 +37,11 @@ static struct rewrite_names names_to_strip(const struct job *j)
     };
 }
 
+static bool wants_upgrade(const struct job *j)
+{
+    return exchange_wants_upgrade(j->x) && !j->bare;
+}
+
 bool relay_rewrite(struct job *j, const struct served_peer *to, bool if_ready)
 {
     struct rewrite_in in = {
@@ -46,7 +51,7 @@ bool relay_rewrite(struct job *j, const struct served_peer *to, bool if_ready)
         .target = to != NULL ? REWRITE_PEER : REWRITE_LOCAL,
         .client_ip = exchange_client(j->x)->ip,
         .believes_client = job_believes_client(j),
-        .upgrade = exchange_wants_upgrade(j->x),
+        .upgrade = wants_upgrade(j),
         .if_ready = if_ready,
         .may_deny = to != NULL && j->route.unserved,
         .may_send_on = !served_peers_enabled(j->served),
@@ -108,8 +113,8 @@ void relay_start(struct job *j, const struct served_peer *to, const struct back_
         .head = &j->request,
         .impersonations = hop_impersonations(exchange_request(j->x)),
         .body = body,
-        .upgrade = exchange_wants_upgrade(j->x) && handler->on_upgraded != NULL,
-        .expect_continue = exchange_expects_continue(j->x),
+        .upgrade = wants_upgrade(j) && handler->on_upgraded != NULL,
+        .expect_continue = body.kind != HTTP_BODY_NONE && exchange_expects_continue(j->x),
         .head_timeout_ms = j->summary.long_running ? 0 : j->config->request_timeout_ms,
         .client = j->client,
         .quota = exchange_quota(j->x),
@@ -154,7 +159,7 @@ static void on_client_body(void *arg, struct slice data)
 {
     struct job *j = arg;
 
-    if (j->back == NULL)
+    if (j->back == NULL || j->bare)
         return; /* answered already: what still arrives is the connection's to drain */
     keep_body(j, data);
     j->body_started = true;
@@ -168,6 +173,8 @@ static void on_client_body_end(void *arg, const struct http_head *trailers)
     const struct rewrite_names names = names_to_strip(j);
     struct http_head kept = {0};
 
+    if (j->bare)
+        return;
     j->body_ended = true;
     if (j->back == NULL)
         return;

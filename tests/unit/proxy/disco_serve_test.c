@@ -398,7 +398,6 @@ static const struct {
 } untouched[] = {
     {"legacy", ASK("GET", "application/json", "")},
     {"nopeer", ASK("GET", V2 ";profile=nopeer", "")},
-    {"a body", ASK("GET", V2, "Content-Length: 1\r\n") "x"},
     {"POST", ASK("POST", V2, "Content-Length: 0\r\n")},
     {"/apis/", "GET /apis/ HTTP/1.1\r\nHost: k\r\nAccept: " V2 "\r\n\r\n"},
 };
@@ -416,6 +415,31 @@ static void passed_on(void)
         ok(!got(conn(&w.local, 0), "If-None-Match"), "%s: as it is", untouched[i].name);
         say(conn(&w.local, 0), "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nlocal");
         ok(has(c, "\r\n\r\nlocal"), "%s: whose answer it gets", untouched[i].name);
+        proxy_kit_close(&w);
+    }
+}
+
+/* Servers take no notice of it on a GET of discovery; the local one alone would deny what others have. */
+static void with_more(void)
+{
+    static const char *const more[] = {ASK("GET", V2, "Content-Length: 1\r\n") "x",
+                                       ASK("GET", V2, "Transfer-Encoding: chunked\r\n") "0\r\n\r\n",
+                                       ASK("GET", V2, "Connection: Upgrade\r\nUpgrade: websocket\r\n"),
+                                       ASK("GET", V2, "Content-Length: 1\r\nExpect: 100-continue\r\n")};
+
+    for (size_t i = 0; i < ROWS(more); i++) {
+        struct proxy_kit w;
+        struct played_end *c;
+
+        proxy_kit_open(&w, 1);
+        c = client(&w);
+        say(c, more[i]);
+        ok(has(conn(&w.local, 0), "If-None-Match") && has(conn(&w.local, 0), "\r\n\r\n"), "%zu: may it be read", i);
+        ok(!got(conn(&w.local, 0), "Content-Length") && !got(conn(&w.local, 0), "Upgrade") &&
+               !got(conn(&w.local, 0), "chunked") && !got(conn(&w.local, 0), "Expect"),
+           "%zu: by a GET as any", i);
+        say(conn(&w.local, 0), NOT_MODIFIED);
+        ok(has(c, proxy_kit_document()), "%zu: the merged document", i);
         proxy_kit_close(&w);
     }
 }
@@ -503,6 +527,7 @@ int main(void)
     verdict_fails();
     peers_unread();
     passed_on();
+    with_more();
     with_slash();
     old_verdict_after_reload();
     counted_by_path();

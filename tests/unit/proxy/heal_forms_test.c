@@ -40,6 +40,27 @@ static void other_form(const char *accept, const char *want)
     proxy_kit_close(&w);
 }
 
+/* A body, or the wish for another protocol, is no reason to deny what a peer has. */
+static void with_more(void)
+{
+    static const char *const accepts[] = {"application/json\r\nContent-Length: 2\r\nX: y",
+                                          "application/json\r\n"
+                                          "Connection: Upgrade\r\nUpgrade: websocket"};
+
+    for (size_t i = 0; i < ROWS(accepts); i++) {
+        struct proxy_kit w;
+        struct played_end *c = start(&w, "GET", "/apis/batch/v1", accepts[i]);
+
+        if (i == 0)
+            say(c, "hm");
+        ok(!got(&w.local.conns[0], "Upgrade") && !got(&w.local.conns[0], "Content-Length"), "%zu: asked without", i);
+        say(conn(&w.local, 0), NOT_FOUND);
+        ok(has(c, "HTTP/1.1 200 ") && has(c, "\"name\":\"jobs\""), "%zu: completed", i);
+        ok(!got(&w.local.conns[0], "hm"), "%zu: the body goes nowhere", i);
+        proxy_kit_close(&w);
+    }
+}
+
 /* The server is asked for JSON, and JSON is YAML: so it is called for who takes nothing else, whatever becomes of it.
  */
 static void yaml_alone(void)
@@ -267,6 +288,7 @@ int main(void)
     other_form("application/json, application/vnd.kubernetes.protobuf", "Content-Type: application/json\r\n");
     other_form("application/cbor", "HTTP/1.1 406 ");
     other_form("text/html", "HTTP/1.1 406 ");
+    with_more();
     yaml_alone();
     unnamed();
     protobuf();
