@@ -145,6 +145,15 @@ void clients_asked(struct clients *c, struct client_member *m)
     c->asking += asked_by(m->address) == 1;
 }
 
+void clients_renew(struct clients *c, struct client_member *m)
+{
+    must_hold(m->address != NULL && list_linked(&m->among_all));
+    list_remove(&c->fresh, &m->among_all);
+    list_push_back(&c->fresh, &m->among_all);
+    list_remove(&m->address->fresh, &m->of_address);
+    list_push_back(&m->address->fresh, &m->of_address);
+}
+
 void clients_leave(struct clients *c, struct client_member *m)
 {
     if (m->address == NULL || m->left)

@@ -40,6 +40,8 @@ void clients_free(struct clients *c);
 enum clients_verdict clients_enter(struct clients *c, struct client_member *m, struct slice ip, size_t max);
 /* It has asked something, or is on its way out. May be called more than once. */
 void clients_asked(struct clients *c, struct client_member *m);
+/* Of one that has not: as if it had come just now. */
+void clients_renew(struct clients *c, struct client_member *m);
 /* Its descriptor is closed. */
 void clients_leave(struct clients *c, struct client_member *m);
 /* Its memory goes, after clients_leave(): nothing is charged to its address any more. */

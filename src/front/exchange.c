@@ -133,11 +133,11 @@ void exchange_await_body(struct exchange *x)
     x->awaited_bytes = x->request_bytes;
 }
 
-bool exchange_is_slow(const struct exchange *x, uint64_t for_ms)
+bool exchange_is_slow(const struct exchange *x, uint64_t for_ms, bool indulged)
 {
     uint64_t ms = (clock_us() - x->awaited_us) / 1000;
 
-    return ms >= for_ms && x->request_bytes - x->awaited_bytes < ms / 1000 * LIMIT_SLOW_BODY_RATE;
+    return ms >= for_ms && (!indulged || x->request_bytes - x->awaited_bytes < ms / 1000 * LIMIT_SLOW_BODY_RATE);
 }
 
 void exchange_give_body(struct exchange *x, struct slice data)

@@ -86,8 +86,8 @@ bool exchange_taken(const struct exchange *x);
 /* From now on it is the client's turn to send its body, or the rest of it. */
 void exchange_await_body(struct exchange *x);
 /* It has been for so long, and the body comes so slowly that its connection may be ended: where others wait for room,
- * and in a drain. */
-bool exchange_is_slow(const struct exchange *x, uint64_t for_ms);
+ * and in a drain. Of who is not to be indulged, however it comes. */
+bool exchange_is_slow(const struct exchange *x, uint64_t for_ms, bool indulged);
 /* What the client sent. After each call the exchange may be over: look at exchange_held(). */
 void exchange_give_body(struct exchange *x, struct slice data);
 void exchange_give_end(struct exchange *x, const struct http_head *trailers);

@@ -21,6 +21,7 @@
 enum {
     DRAIN_ARRIVING_MS = 1000, /* for a request that is on its way when we drain */
     DRAIN_LOOK_MS = 200,
+    ROOM_LOOKS = 8,             /* at connections whose handshakes have begun, for each that comes */
     WALK_CONNS = 32,            /* in a turn; each may cost a record and a send */
     SAID_AGAIN_MS = 20000,      /* between two lines about what clients can bring about as often as they like */
     HANDSHAKE_BYTES = 32 << 10, /* that it may need: a hello, a flight with certificates */
@@ -236,11 +237,26 @@ static size_t fresh_budget(const struct front *f)
     return f->max_connections != 0 && (f->max_fresh == 0 || f->max_fresh > half) ? half : f->max_fresh;
 }
 
+/* Its handshake has had a turn, by now among the oldest: it has the time anew in which to come to an end. Once. */
+static bool renew(struct front *f, struct front_conn *fc)
+{
+    if (fc->renewed || fc->ops != NULL || stream_wire_bytes(fc->stream) == 0)
+        return false;
+    fc->renewed = true;
+    clients_renew(f->host.clients, &fc->client);
+    return true;
+}
+
 /* Who is silent must not keep others from being heard. */
 static void make_room(struct front *f, struct front_conn *newcomer)
 {
     struct client_member *m = clients_surplus(f->host.clients, &newcomer->client, fresh_budget(f));
 
+    for (unsigned looks = 1; m != NULL && looks < ROOM_LOOKS; looks++) {
+        if (!renew(f, list_entry(m, struct front_conn, client)))
+            break;
+        m = clients_surplus(f->host.clients, &newcomer->client, fresh_budget(f));
+    }
     if (m != NULL)
         front_conn_shut(list_entry(m, struct front_conn, client), "too many silent connections",
                         FRONT_CLOSE_CROWDED_OUT);
@@ -413,9 +429,12 @@ static bool is_stranger(const struct front_conn *fc)
 
 static bool holds_drain(struct front_conn *fc)
 {
-    return fc->ops != NULL && fc->ops->busy(fc->protocol) && !fc->ops->drips(fc->protocol, TIMEOUT_BODY_DRAIN_MS) &&
-           !(room_is_slow_reader(fc, TIMEOUT_BODY_DRAIN_MS, !is_stranger(fc)) &&
-             fc->ops->answered(fc->protocol, TIMEOUT_BODY_DRAIN_MS));
+    bool indulged = !is_stranger(fc);
+
+    return fc->ops != NULL && fc->ops->busy(fc->protocol) &&
+           !fc->ops->drips(fc->protocol, TIMEOUT_BODY_DRAIN_MS, indulged) &&
+           !(room_is_slow_reader(fc, TIMEOUT_BODY_DRAIN_MS, indulged) &&
+             fc->ops->answered(fc->protocol, TIMEOUT_BODY_DRAIN_MS, indulged));
 }
 
 static void tell(struct front_conn *fc)
@@ -427,7 +446,7 @@ static void tell(struct front_conn *fc)
 /*
  * Who has not sent a whole request by now does not hold us up: half a head, a handshake that does not go on, silence.
  * A body that comes may do so, one in drips not. Nor who does not take his answers, once they are all that is left;
- * nobody has vouched for a stranger, so he has to take at once what waits.
+ * nobody has vouched for a stranger, so he has to take at once what waits, and to send what he sends.
  */
 static void end_if_not_busy(struct front_conn *fc)
 {

@@ -70,10 +70,10 @@ struct front_conn_ops {
     /* Has asked something and is not through with it, or may be about to ask: a drain waits for it. */
     bool (*busy)(const void *protocol);
     /* It has been the client's turn for so long, who drips: of all that is asked of it only bodies are missing, which
-     * come slowly, or for FRONT_HEAD_SLOW_MS the rest of a head. */
-    bool (*drips)(const void *protocol, uint64_t for_ms);
+     * come slowly (of who is not to be indulged: at all), or for FRONT_HEAD_SLOW_MS the rest of a head. */
+    bool (*drips)(const void *protocol, uint64_t for_ms, bool indulged);
     /* Nothing that was asked is a server's turn, or comes in drips: what holds it is for the client to take. */
-    bool (*answered)(const void *protocol, uint64_t for_ms);
+    bool (*answered)(const void *protocol, uint64_t for_ms, bool indulged);
     /* Bytes of answers that wait in the protocol for the client to let them go out. */
     size_t (*waiting)(const void *protocol);
     /* Requests that end with it, at most. */
@@ -106,6 +106,7 @@ struct front_conn {
     struct client_member client;
     struct memory_holder memory;
     struct lifetime life;
+    bool renewed;  /* clients_renew() */
     bool upgraded; /* the stream is a tunnel's: of its end we hear by the descriptor only */
 };
 

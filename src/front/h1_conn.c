@@ -407,7 +407,7 @@ static bool busy(const void *protocol)
 }
 
 /* The rest of a body that nobody wants is the client's turn, too, once it has the answer. */
-static bool drips(const void *protocol, uint64_t for_ms)
+static bool drips(const void *protocol, uint64_t for_ms, bool indulged)
 {
     const struct h1_conn *c = protocol;
     bool owed = c->state == H1_RECEIVING && !c->body_paused && !c->continue_pending && !c->head_written;
@@ -416,15 +416,15 @@ static bool drips(const void *protocol, uint64_t for_ms)
         owed = stream_unacknowledged(c->stream) == 0;
     if (c->state == H1_READING)
         return owed && loop_now_ms(c->fc->host->loop) - c->body_ms >= FRONT_HEAD_SLOW_MS;
-    return owed && exchange_is_slow(&c->x, for_ms);
+    return owed && exchange_is_slow(&c->x, for_ms, indulged);
 }
 
 /* It may have sent this request before it took the answers to those before. */
-static bool answered(const void *protocol, uint64_t for_ms)
+static bool answered(const void *protocol, uint64_t for_ms, bool indulged)
 {
     const struct h1_conn *c = protocol;
 
-    return c->head_written || (c->state != H1_RECEIVING && c->state != H1_SERVING) || drips(protocol, for_ms);
+    return c->head_written || (c->state != H1_RECEIVING && c->state != H1_SERVING) || drips(protocol, for_ms, indulged);
 }
 
 /* All goes into the stream at once. */

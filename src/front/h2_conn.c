@@ -511,31 +511,31 @@ static bool head_drips(const struct h2_conn *c)
 }
 
 /* Of the one that is in its head the connection knows since when. */
-static bool stream_drips(const struct h2_stream *st, uint64_t for_ms)
+static bool stream_drips(const struct h2_stream *st, uint64_t for_ms, bool indulged)
 {
     if (st->receiving == H2_HEAD)
         return head_drips(st->c);
-    return may_stall(st) && st->sending == H2_NOTHING && exchange_is_slow(&st->x, for_ms);
+    return may_stall(st) && st->sending == H2_NOTHING && exchange_is_slow(&st->x, for_ms, indulged);
 }
 
-static bool drips(const void *protocol, uint64_t for_ms)
+static bool drips(const void *protocol, uint64_t for_ms, bool indulged)
 {
     const struct h2_conn *c = protocol;
 
     for (const struct list_node *n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n))
-        if (!stream_drips(list_entry(n, const struct h2_stream, node), for_ms))
+        if (!stream_drips(list_entry(n, const struct h2_stream, node), for_ms, indulged))
             return false;
     return (c->streams.count > 0 || head_drips(c)) && c->state != H2_CLOSED;
 }
 
-static bool answered(const void *protocol, uint64_t for_ms)
+static bool answered(const void *protocol, uint64_t for_ms, bool indulged)
 {
     const struct h2_conn *c = protocol;
 
     for (const struct list_node *n = list_first(&c->streams); n != NULL; n = list_next(&c->streams, n)) {
         const struct h2_stream *st = list_entry(n, const struct h2_stream, node);
 
-        if (buf_len(&st->out) == 0 && st->sending < H2_ENDING && !stream_drips(st, for_ms))
+        if (buf_len(&st->out) == 0 && st->sending < H2_ENDING && !stream_drips(st, for_ms, indulged))
             return false;
     }
     return true;

@@ -146,6 +146,12 @@ static void end_slow_reader(struct front_conn *fc)
         front_conn_shut(fc, why, FRONT_CLOSE_SLOW_READER);
 }
 
+/* Its other requests, if it has any, are not to be lost to one whose answer it leaves. */
+static bool is_answered(const struct front_conn *fc)
+{
+    return fc->upgraded || fc->ops->answered(fc->protocol, TIMEOUT_SLOW_READER_MS, true);
+}
+
 /* Nor who takes what it asked for a few bytes at a time, be it in a tunnel: who has done so for longest. */
 static bool end_slow(struct front_host *h, size_t max)
 {
@@ -160,7 +166,7 @@ static bool end_slow(struct front_host *h, size_t max)
             break;
         if (!takes_slowly(fc, true))
             continue;
-        if (clients_has_surplus(h->clients, &fc->client, max)) {
+        if (clients_has_surplus(h->clients, &fc->client, max) && is_answered(fc)) {
             end_slow_reader(fc);
             return true;
         }
@@ -174,7 +180,7 @@ static bool drips(struct front_conn *fc)
     if (fc->ops == NULL)
         return false;
     look_at_reader(fc);
-    return fc->ops->drips(fc->protocol, TIMEOUT_BODY_SLOW_MS);
+    return fc->ops->drips(fc->protocol, TIMEOUT_BODY_SLOW_MS, true);
 }
 
 static bool stays(struct front_conn *fc)

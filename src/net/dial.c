@@ -280,7 +280,7 @@ static void step(void *arg)
 static void start_trying(struct dial *d)
 {
     move(d, DIAL_TRYING);
-    fair_queue_add(loop_server_handshakes(d->loop), &d->first, FAIR_STRANGERS, slice_str(d->host), false);
+    fair_queue_add(loop_server_handshakes(d->loop), &d->first, FAIR_STRANGERS, slice_str(d->host), FAIR_LAST);
 }
 
 static void on_deadline(void *arg)

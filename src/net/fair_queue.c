@@ -89,16 +89,20 @@ static struct fair_lane *lane_of(struct ring *r, struct slice address)
 }
 
 void fair_queue_add(struct fair_queue *q, struct loop_deferred *n, enum fair_share share, struct slice address,
-                    bool begun)
+                    enum fair_place place)
 {
     struct ring *r = &q->rings[share];
 
     if (n->lane != NULL)
         return;
     n->lane = lane_of(r, address);
-    if (n->lane->waiting.count == 0)
+    if (list_linked(&n->lane->node) && place == FAIR_NEXT)
+        list_remove(&r->lanes, &n->lane->node);
+    if (!list_linked(&n->lane->node) && place == FAIR_NEXT)
+        list_push_front(&r->lanes, &n->lane->node);
+    else if (!list_linked(&n->lane->node))
         list_push_back(&r->lanes, &n->lane->node);
-    if (begun)
+    if (place != FAIR_LAST)
         list_push_front(&n->lane->waiting, &n->node);
     else
         list_push_back(&n->lane->waiting, &n->node);

@@ -26,13 +26,16 @@ enum fair_share {
 MEM_CHECK struct fair_queue *fair_queue_new(void);
 /* None may be waiting. */
 void fair_queue_free(struct fair_queue *q);
-/*
- * Queues fn(arg) once; who waits already keeps the place. `begun`: before those of the same address who have had
- * nothing yet, so that what was paid for comes to an end. Without memory for the address it shares one lane with all
- * such.
- */
+enum fair_place {
+    FAIR_LAST,
+    FAIR_NEXT_OF_ADDRESS, /* before those of the same address who have had nothing yet: what was paid for is to end */
+    FAIR_NEXT, /* and before all other addresses of the share; not for who could ask for it again and again */
+};
+
+/* Queues fn(arg) once; who waits already keeps the place. Without memory for the address it shares one lane with all
+ * such. */
 void fair_queue_add(struct fair_queue *q, struct loop_deferred *n, enum fair_share share, struct slice address,
-                    bool begun);
+                    enum fair_place place);
 /* Of one that does not wait: nothing. */
 void fair_queue_cancel(struct fair_queue *q, struct loop_deferred *n);
 size_t fair_queue_waiting(const struct fair_queue *q);

@@ -234,7 +234,7 @@ static enum fair_share share_of(const struct loop_deferred *d)
 static void queue_bulk(struct loop *l, struct loop_deferred *d)
 {
     fair_queue_add(l->bulk, d, share_of(d), d->turns == NULL ? slice_of((const char *)&d, sizeof(d)) : d->turns->of,
-                   false);
+                   FAIR_LAST);
 }
 
 void loop_queue(struct loop *l, enum loop_queue q, struct loop_deferred *d, loop_fn *fn, void *arg)

@@ -41,6 +41,7 @@ struct tls_conn {
     struct tls_bio bio;
     struct tls_hello hello;    /* server: until the handshake is over */
     struct loop_deferred step; /* of the handshake */
+    bool hastened;             /* place_of() */
     struct quota *quota;       /* is charged with `held`; NULL: none */
     size_t held; /* TLS_STATE_BYTES while there is an SSL, for the certificates in it, and for the bufferevent */
     struct tls_identity *identity;
@@ -503,6 +504,17 @@ static enum fair_share share_of(const struct stream *s)
     return s->turns.known ? FAIR_KNOWN : FAIR_STRANGERS;
 }
 
+/* Once: who sends his part byte by byte is not to be before all others again and again. */
+static enum fair_place place_of(struct tls_conn *t)
+{
+    bool hastened = t->hastened;
+
+    if (t->ssl == NULL)
+        return FAIR_LAST;
+    t->hastened = true;
+    return hastened ? FAIR_NEXT_OF_ADDRESS : FAIR_NEXT;
+}
+
 static void on_handshake_input(evutil_socket_t fd, short what, void *arg)
 {
     struct stream *s = arg;
@@ -512,7 +524,7 @@ static void on_handshake_input(evutil_socket_t fd, short what, void *arg)
     (void)what;
     loop_enter(l);
     if (s->state == STREAM_HANDSHAKING)
-        fair_queue_add(queue_of(s), &s->tls->step, share_of(s), slice_str(s->remote_ip), s->tls->ssl != NULL);
+        fair_queue_add(queue_of(s), &s->tls->step, share_of(s), slice_str(s->remote_ip), place_of(s->tls));
     loop_leave(l);
 }
 
@@ -557,7 +569,7 @@ static void tls_start(struct stream *s)
     t->session_key = session_key(s, t);
     if (t->session_key != NULL)
         tls_sessions_offer(t->ctx->sessions, t->ssl, t->session_key);
-    fair_queue_add(queue_of(s), &t->step, share_of(s), slice_str(s->remote_ip), false);
+    fair_queue_add(queue_of(s), &t->step, share_of(s), slice_str(s->remote_ip), FAIR_LAST);
 }
 
 static void tls_detach(struct stream *s)

@@ -92,7 +92,9 @@ static void on_ready(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     loop_enter(l);
-    fair_queue_add(loop_handshakes(l), &h->step, FAIR_STRANGERS, slice_str(h->ip), h->begun);
+    /* Apart from those who come for the API: there are few, and a probe is not to wait for a flood elsewhere. */
+    fair_queue_add(loop_handshakes(l), &h->step, FAIR_OWN, slice_str(h->ip),
+                   h->begun ? FAIR_NEXT_OF_ADDRESS : FAIR_LAST);
     loop_leave(l);
 }
 

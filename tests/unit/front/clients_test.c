@@ -71,6 +71,9 @@ static void test_surplus(void)
     is_int(surplus(c, 11, 8), 4, "and is never pushed out");
     enter(c, 12, "10.0.0.2");
     is_int(surplus(c, 12, 6), 4, "nor has a newcomer to leave within his share");
+    clients_renew(c, &members[4]);
+    is_int(surplus(c, 12, 6), 5, "who is renewed comes after the others, of all and of his address");
+    is_int(surplus(c, 10, 6), 5, "likewise");
     leave_all(c);
     clients_free(c);
 }

@@ -444,10 +444,13 @@ static void test_continued(struct fake *f)
         f->x.expects_continue = expects;
         clock_fake(now + 20000000, clock_wall_us());
         exchange_give_body(&f->x, SLICE_LIT("x"));
-        is_int(exchange_is_slow(&f->x, 10000), !expects, "%s", expects ? "it expected to be told" : "it is late");
+        is_int(exchange_is_slow(&f->x, 10000, true), !expects, "%s", expects ? "it expected to be told" : "it is late");
         clock_fake(now + 40000000, clock_wall_us());
         exchange_give_body(&f->x, SLICE_LIT("x"));
-        ok(exchange_is_slow(&f->x, 10000), "two bytes in a long time are few");
+        ok(exchange_is_slow(&f->x, 10000, true), "two bytes in a long time are few");
+        f->x.request_bytes += 1 << 20;
+        ok(!exchange_is_slow(&f->x, 10000, true) && exchange_is_slow(&f->x, 10000, false),
+           "a megabyte is enough, of who is indulged");
         f->x.expects_continue = false;
         exchange_abort(&f->x, "");
     }

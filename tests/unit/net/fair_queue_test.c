@@ -16,13 +16,14 @@ static struct guest guests[8] = {{.name = "a"}, {.name = "b"}, {.name = "c"}, {.
 static void come_of(struct fair_queue *q, enum fair_share share, const char *names, const char *address)
 {
     for (; *names != '\0'; names++)
-        fair_queue_add(q, &guests[*names - 'a'].n, share, slice_str(address), false);
+        fair_queue_add(q, &guests[*names - 'a'].n, share, slice_str(address), FAIR_LAST);
 }
 
 static void come(struct fair_queue *q, const char *names, const char *address, bool begun)
 {
     for (; *names != '\0'; names++)
-        fair_queue_add(q, &guests[*names - 'a'].n, FAIR_STRANGERS, slice_str(address), begun);
+        fair_queue_add(q, &guests[*names - 'a'].n, FAIR_STRANGERS, slice_str(address),
+                       begun ? FAIR_NEXT_OF_ADDRESS : FAIR_LAST);
 }
 
 /* In the order in which they are served. */
@@ -70,6 +71,20 @@ static void test_turns(void)
 }
 
 /* However many addresses there are in one. */
+/* Who waits for the end of what has begun waits for no ring of those who begin. */
+static void test_next(void)
+{
+    struct fair_queue *q = fair_queue_new();
+
+    come_of(q, FAIR_STRANGERS, "a", "10.0.0.1");
+    come_of(q, FAIR_STRANGERS, "b", "10.0.0.2");
+    come_of(q, FAIR_STRANGERS, "c", "10.0.0.3");
+    fair_queue_add(q, &guests['d' - 'a'].n, FAIR_STRANGERS, SLICE_LIT("10.0.0.4"), FAIR_NEXT);
+    fair_queue_add(q, &guests['e' - 'a'].n, FAIR_STRANGERS, SLICE_LIT("10.0.0.3"), FAIR_NEXT);
+    is_str(serve(q, 8), "edabc", "of an address that waits, and of one that does not");
+    fair_queue_free(q);
+}
+
 static void test_shares(void)
 {
     struct fair_queue *q = fair_queue_new();
@@ -137,6 +152,7 @@ int main(void)
 {
     test_turns();
     test_shares();
+    test_next();
     test_leaving();
     test_without_memory();
     return tap_end();

@@ -249,7 +249,7 @@ static void test_handshakes_in(struct loop *l, struct fair_queue *q, uint64_t pa
         dear[i].g = &g;
         dear[i].takes_us = part_us;
         dear[i].n = (struct loop_deferred){.fn = spend, .arg = &dear[i]};
-        fair_queue_add(q, &dear[i].n, FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), false);
+        fair_queue_add(q, &dear[i].n, FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), FAIR_LAST);
     }
     loop_defer(l, &g.a, say_a, &g);
     loop_run_once(l, 10000);
@@ -276,7 +276,7 @@ static void test_handshakes(struct loop *l)
         dear[i].g = &g;
         dear[i].takes_us = SERVER_HANDSHAKE_TURN_US;
         dear[i].n = (struct loop_deferred){.fn = spend, .arg = &dear[i]};
-        fair_queue_add(i < 2 ? clients : servers, &dear[i].n, FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), false);
+        fair_queue_add(i < 2 ? clients : servers, &dear[i].n, FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), FAIR_LAST);
     }
     loop_run_once(l, 10000);
     is_str(g.text, "13", "one with a client and one with a server in a turn");
@@ -490,7 +490,7 @@ static void test_events(struct loop *l)
     }
     loop_defer(l, &g.a, say_a, &g);
     handshake.n = (struct loop_deferred){.fn = spend, .arg = &handshake};
-    fair_queue_add(loop_handshakes(l), &handshake.n, FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), false);
+    fair_queue_add(loop_handshakes(l), &handshake.n, FAIR_STRANGERS, SLICE_LIT("10.0.0.1"), FAIR_LAST);
     loop_run_once(l, 10000);
     first = strcspn(g.text, "a");
     ok(first >= 1 && first <= 2, "a turn begins no further callback when events have had their part: %s", g.text);
