@@ -119,17 +119,15 @@ bool cluster_peer_was_loading(struct cluster *c, const char *peer_id, uint64_t s
 /* Whether requests for resources can be answered without the local server: local-failover is on, and some live peer,
  * not an outlier, has told its discovery. */
 bool cluster_peers_answer(const struct cluster *c);
-/* A request to the local server failed; `unreachable`: because no connection could be made. Its readiness is
- * checked. */
+/* A request to the local server failed (`unreachable`: no connection could be made). Its readiness is checked. */
 void cluster_local_failed(struct cluster *c, bool unreachable);
-/* One line for people on the state of local failover. Truncated to n bytes. */
+/* One line for people on the state of local failover. Truncated. */
 void cluster_local_describe(struct cluster *c, char *text, size_t n);
 
 /* Health checks. `reason` (at least 128 bytes) says why when the result is false. */
 bool cluster_local_synced(struct cluster *c, char *reason, size_t n);
 bool cluster_leases_synced(struct cluster *c, char *reason, size_t n);
-/* Each live peer's discovery has been read once, or 5 s have passed since the peer became known. Once true, it stays
- * true. */
+/* Each live peer's discovery has been read once, or 5 s have passed since it became known. Once true, it stays so. */
 bool cluster_peers_synced(struct cluster *c, char *reason, size_t n);
 bool cluster_local_reachable(struct cluster *c, char *reason, size_t n);
 /* False if the API servers were found to accept other front proxies or headers than this configuration, or no CA of
@@ -137,14 +135,16 @@ bool cluster_local_reachable(struct cluster *c, char *reason, size_t n);
 bool cluster_front_trusted(struct cluster *c, char *reason, size_t n);
 /* front_trust_more(). Valid until the loop goes on. */
 const char *cluster_front_more(const struct cluster *c);
-/* The same of a configuration that is new, before the servers have been asked (front_trust_expected()). */
+/* Of a new configuration, before they have been asked: front_trust_expected(). */
 bool cluster_front_expected(const struct cluster *c, char *reason, size_t n);
+/* front_trust_clients(), front_trust_ask(). */
+enum request_header_verdict cluster_front_clients(const struct cluster *c, struct slice client_ca);
+void cluster_front_ask(struct cluster *c);
 /* The headers by which the API servers accept front proxies, as far as is known. Valid until the loop goes on. */
 const struct user_headers *cluster_front_named(const struct cluster *c);
 /* One line for people on the state of etcd's endpoint records. */
 void cluster_etcd_state(struct cluster *c, char *text, size_t n);
-/* Appends the internal state of all parts as JSON, for debugging mvproxy itself. What operators need is in
- * cluster_view.h. */
+/* Appends the internal state of all parts as JSON, for debugging; cluster_view.h has what operators need. */
 void cluster_describe(struct cluster *c, struct buf *out);
 
 #endif

@@ -178,6 +178,16 @@ bool cluster_front_expected(const struct cluster *c, char *reason, size_t n)
     return front_trust_expected(c->front_trust, reason, n);
 }
 
+enum request_header_verdict cluster_front_clients(const struct cluster *c, struct slice client_ca)
+{
+    return front_trust_clients(c->front_trust, client_ca);
+}
+
+void cluster_front_ask(struct cluster *c)
+{
+    front_trust_ask(c->front_trust);
+}
+
 const struct user_headers *cluster_front_named(const struct cluster *c)
 {
     return front_trust_named(c->front_trust);

@@ -392,6 +392,19 @@ bool front_trust_expected(const struct front_trust *t, char *reason, size_t n)
     return false;
 }
 
+enum request_header_verdict front_trust_clients(const struct front_trust *t, struct slice client_ca)
+{
+    const struct request_header ours = {.client_ca = client_ca, .ended = t->ours.ended};
+
+    return buf_len(&t->last) == 0 ? REQUEST_HEADER_UNKNOWN : request_header_clients(&ours, buf_slice(&t->last));
+}
+
+void front_trust_ask(struct front_trust *t)
+{
+    if (t->configured && t->ours.headers != NULL && t->call == NULL)
+        loop_timer_set(t->timer, 0);
+}
+
 const struct user_headers *front_trust_named(const struct front_trust *t)
 {
     return &t->named;

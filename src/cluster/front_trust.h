@@ -70,6 +70,10 @@ const char *front_trust_more(const struct front_trust *t);
 /* The same of what is configured now by what the servers said last, which nobody may have asked them since: true where
  * that is not known. */
 bool front_trust_expected(const struct front_trust *t, char *reason, size_t n);
+/* What they said last of this bundle of CAs of clients, as request_header_clients(). */
+enum request_header_verdict front_trust_clients(const struct front_trust *t, struct slice client_ca);
+/* They are asked again now, if they are asked at all. */
+void front_trust_ask(struct front_trust *t);
 /* The headers that they name, to be removed from requests besides those that are configured. Valid until the loop goes
  * on. */
 const struct user_headers *front_trust_named(const struct front_trust *t);

@@ -2,6 +2,7 @@
 #include "daemon/reread.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/log.h"
@@ -16,7 +17,12 @@
 #include "daemon/rotation.h"
 #include "daemon/trust_reading.h"
 
-enum { REREAD_ERRORS_CEILING = 64 << 10, SERVER_BYTES = 256, WHY_BYTES = 192 };
+enum {
+    REREAD_ERRORS_CEILING = 64 << 10,
+    SERVER_BYTES = 256,
+    WHY_BYTES = 192,
+    ASK_LOOKS = 5, /* so many seconds between questions whether a CA of clients is known to the servers by now */
+};
 
 enum group_kind { GROUP_LOCAL, GROUP_PEERS, GROUPS };
 
@@ -34,6 +40,9 @@ struct reread {
     bool pending;                  /* servers are being asked: */
     struct trust fresh;            /* what was read */
     struct group groups[GROUPS];
+    bool front_held;    /* requestheader-client-ca-file has changed, and the one before counts */
+    char *clients_held; /* the text of a client-ca-file that is held back; NULL: it is not */
+    unsigned looks;
 };
 
 /* ---- who is asked ---- */
@@ -109,12 +118,25 @@ static void stop_asking(struct reread *r)
     r->reading = NULL;
 }
 
+static void say_clients(const struct reread *r, struct buf *errors)
+{
+    const struct config *c = r->app->config;
+    struct remarks say = {c, errors, true};
+
+    if (r->front_held)
+        remarks_wrong(&say, "requestheader-client-ca-file", REREAD_DISOWNS_FRONT, c->requestheader_client_ca_file);
+    if (r->clients_held != NULL)
+        remarks_wrong(&say, "client-ca-file", REREAD_FOREIGN_CLIENTS, c->client_ca_file);
+}
+
 static void hold_back(struct reread *r, struct buf *errors)
 {
     const struct config *c = r->app->config;
     const struct trust *old = &r->app->trust;
     const struct group *local = &r->groups[GROUP_LOCAL], *peers = &r->groups[GROUP_PEERS];
     struct remarks say = {c, errors, true};
+
+    say_clients(r, errors);
 
     if (local->held) {
         trust_hold_local(c, &r->fresh, old);
@@ -174,7 +196,7 @@ static bool put(struct app *a, struct trust *t, unsigned changed, struct buf *er
 
 static bool is_held(const struct reread *r)
 {
-    return r->groups[GROUP_LOCAL].held || r->groups[GROUP_PEERS].held;
+    return r->groups[GROUP_LOCAL].held || r->groups[GROUP_PEERS].held || r->front_held || r->clients_held != NULL;
 }
 
 static void take(struct reread *r)
@@ -223,15 +245,57 @@ static void on_verdict(void *arg, enum trust_verdict v, const char *server, cons
         take(r);
 }
 
+static void forget_clients(struct reread *r)
+{
+    mem_free(r->clients_held);
+    r->clients_held = NULL;
+}
+
+/* Only the servers know it, and what they say is a minute old at most. While that is not known it is as it was. */
+static bool is_foreign(const struct reread *r)
+{
+    const struct app *a = r->app;
+    enum request_header_verdict v = cluster_front_clients(a->cluster, slice_str(r->fresh.client_ca));
+
+    if (strcmp(r->fresh.client_ca, a->trust.client_ca) == 0)
+        return false;
+    if (v == REQUEST_HEADER_UNKNOWN)
+        return r->clients_held != NULL;
+    return v == REQUEST_HEADER_DIFFERS &&
+           cluster_front_clients(a->cluster, slice_str(a->trust.client_ca)) == REQUEST_HEADER_AGREES;
+}
+
+/* The bundles by which clients are believed; before what depends on them. False with an error: *fresh is freed. */
+static bool hold_clients(struct reread *r, struct buf *errors)
+{
+    const struct app *a = r->app;
+    bool foreign = is_foreign(r);
+    char *text = foreign ? mem_strdup(r->fresh.client_ca) : NULL;
+    unsigned which;
+
+    forget_clients(r);
+    r->clients_held = text;
+    r->front_held = trust_disowns_front(a->config, &r->fresh, &a->trust);
+    which = (foreign ? TRUST_CLIENT_CA : 0) | (r->front_held ? TRUST_FRONT_CA : 0);
+    if (foreign && text == NULL)
+        buf_append_str(errors, "out of memory\n");
+    else if (which == 0 || trust_hold_clients(a->config, &r->fresh, &a->trust, which, errors))
+        return true;
+    trust_free(&r->fresh);
+    return false;
+}
+
 static void judge(struct reread *r, struct buf *errors)
 {
     struct app *a = r->app;
     bool changed;
 
-    if (expiry_would_end(a->expiry, a->config, errors) || !trust_load(a->config, &r->fresh, errors)) {
+    if (expiry_would_end(a->expiry, a->config, errors) || !trust_load(a->config, &r->fresh, errors) ||
+        !hold_clients(r, errors)) {
         trust_name_options(a->config, errors);
         rotation_done(a, false, errors);
     } else if (trust_stray(a->config, &r->fresh, &a->trust, errors)) {
+        say_clients(r, errors);
         trust_free(&r->fresh);
         rotation_done(a, false, errors);
     } else {
@@ -282,13 +346,27 @@ static void note_unreachable(void *arg, const struct cluster_place *p)
     *any = *any || p->unreachable;
 }
 
+/* They are asked more often than otherwise: whoever comes meanwhile gets 401. */
+static bool is_known_by_now(struct reread *r)
+{
+    if (r->clients_held == NULL)
+        return false;
+    if (++r->looks % ASK_LOOKS == 0)
+        cluster_front_ask(r->app->cluster);
+    if (cluster_front_clients(r->app->cluster, slice_str(r->clients_held)) != REQUEST_HEADER_AGREES)
+        return false;
+    forget_clients(r); /* once: there may be something else wrong with the files */
+    return true;
+}
+
 void reread_look(struct app *a)
 {
-    const struct reread *r = a->reread;
+    struct reread *r = a->reread;
     bool lost = r->groups[GROUP_LOCAL].held && origin_unreachable(a->around.local);
 
     if (r->groups[GROUP_PEERS].held)
         cluster_each_place(a->cluster, note_unreachable, &lost);
+    lost = is_known_by_now(r) || lost;
     if (lost && !is_asking(r) && r->reading == NULL)
         reread_files(a);
 }
@@ -312,6 +390,7 @@ void reread_free(struct reread *r)
     if (r == NULL)
         return;
     stop_asking(r);
+    forget_clients(r);
     mem_free(r);
 }
 
@@ -320,5 +399,6 @@ void reread_forget(struct app *a)
     struct reread *r = a->reread;
 
     stop_asking(r);
-    r->groups[GROUP_LOCAL].held = r->groups[GROUP_PEERS].held = false;
+    r->groups[GROUP_LOCAL].held = r->groups[GROUP_PEERS].held = r->front_held = false;
+    forget_clients(r);
 }

@@ -22,10 +22,12 @@ void reread_free(struct reread *r);                 /* ends what is under way; N
  *
  * Before an apiserver-ca-file or peer-ca-file is used, the servers to be reached with it are dialled (trust_trial.h).
  * One that does not fit is held back, and all other files are used; one held back before stays so while no server
- * answers.
+ * answers. So is a requestheader-client-ca-file that has not signed the front-proxy certificate, and a client-ca-file
+ * of which the API servers have no certificate (cluster_front_clients()), each if the one in force fits.
  */
 void reread_files(struct app *a);
-/* To be called once a second: if a server cannot be reached any more, a file that is held back may fit it now. */
+/* To be called once a second: if a server cannot be reached any more, or they say that they have other CAs of clients,
+ * a file that is held back may fit now. */
 void reread_look(struct app *a);
 /* A reload has put all files in force: forgets what was held back. */
 void reread_forget(struct app *a);
@@ -40,5 +42,11 @@ reread_ask_peers(const struct app *a, const struct trust *fresh,
 #define REREAD_UNFIT_LOCAL                                                                                             \
     "%s: has not signed what %s shows (%s): put the CA that has signed kube-apiserver's --tls-cert-file into it as "   \
     "well"
+#define REREAD_DISOWNS_FRONT                                                                                           \
+    "%s: has not signed proxy-client-cert-file, and the one before it has: put the front proxies' CA back, or give "   \
+    "the pair that this one has signed"
+#define REREAD_FOREIGN_CLIENTS                                                                                         \
+    "%s: no API server has any certificate of it, so all users with certificates would get 401: put kube-apiserver's " \
+    "--client-ca-file back; this one counts as soon as an API server has it"
 
 #endif

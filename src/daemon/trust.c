@@ -54,13 +54,17 @@ static struct tls_ctx *keep(struct tls_ctx *ctx, struct err *err, struct buf *er
     return ctx;
 }
 
-static struct tls_ctx *load_serving(const struct config *c, bool for_clients, struct err *err)
+/* `clients_of`, `fronts_of` NULL: by the files. */
+static struct tls_ctx *load_serving(const struct config *c, bool for_clients, const struct tls_ctx *clients_of,
+                                    const struct tls_ctx *fronts_of, struct err *err)
 {
     struct tls_server_opts o = {
         .cert_file = c->tls_cert_file,
         .key_file = c->tls_private_key_file,
         .client_ca_file = or_null(c->client_ca_file),
         .requestheader_ca_file = or_null(c->requestheader_client_ca_file),
+        .client_ca_of = clients_of,
+        .requestheader_ca_of = fronts_of,
         .http2 = for_clients,
         .hop = for_clients,
         .min_version = strcmp(c->tls_min_version, "VersionTLS13") == 0 ? 13 : 12,
@@ -221,10 +225,10 @@ bool trust_load(const struct config *c, struct trust *out, struct buf *errors)
 
     *out = (struct trust){0};
     err_clear(&err);
-    out->serving = keep(load_serving(c, true, &err), &err, errors, &ok);
+    out->serving = keep(load_serving(c, true, NULL, NULL, &err), &err, errors, &ok);
     /* What is wrong with one is wrong with both, and is said once. */
     if (out->serving != NULL)
-        out->admin = keep(load_serving(c, false, &err), &err, errors, &ok);
+        out->admin = keep(load_serving(c, false, NULL, NULL, &err), &err, errors, &ok);
     out->local_no_cert = keep(load_local(c, false, NULL, &err), &err, errors, &ok);
     if (has_cert)
         out->local_cert = keep(load_local(c, true, out->local_no_cert, &err), &err, errors, &ok);
@@ -335,6 +339,44 @@ void trust_hold_peers(const struct config *c, struct trust *t, const struct trus
 
     hold(&t->peer_no_cert, NULL, old->peer_no_cert);
     hold(&t->peer_cert, load_peer(c, true, old->peer_no_cert, &err), old->peer_cert);
+}
+
+static bool hold_text(char **text, const char *old, struct buf *errors)
+{
+    char *copy = mem_strdup(old);
+
+    if (copy == NULL) {
+        buf_append_str(errors, "out of memory\n");
+        return false;
+    }
+    mem_free(*text);
+    *text = copy;
+    return true;
+}
+
+bool trust_hold_clients(const struct config *c, struct trust *t, const struct trust *old, unsigned which,
+                        struct buf *errors)
+{
+    const struct tls_ctx *clients = which & TRUST_CLIENT_CA ? old->serving : NULL,
+                         *fronts = which & TRUST_FRONT_CA ? old->serving : NULL;
+    struct err err = {.text = ""};
+    bool ok = true;
+
+    drop(&t->serving);
+    drop(&t->admin);
+    t->serving = keep(load_serving(c, true, clients, fronts, &err), &err, errors, &ok);
+    t->admin = keep(load_serving(c, false, clients, fronts, &err), &err, errors, &ok);
+    if (which & TRUST_FRONT_CA)
+        t->front_signed = true;
+    return ok && (!(which & TRUST_CLIENT_CA) || hold_text(&t->client_ca, old->client_ca, errors)) &&
+           (!(which & TRUST_FRONT_CA) || hold_text(&t->requestheader_ca, old->requestheader_ca, errors));
+}
+
+bool trust_disowns_front(const struct config *c, const struct trust *t, const struct trust *old)
+{
+    return t->front_cert[0] != '\0' && t->requestheader_ca[0] != '\0' && !t->front_signed &&
+           t->front_until_s > clock_wall_us() / 1000000 &&
+           tls_inspect_signed_for(c->proxy_client_cert_file, old->serving);
 }
 
 /* The option that the front-proxy certificate does not fit any more, or NULL. */

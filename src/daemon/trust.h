@@ -44,6 +44,17 @@ unsigned trust_keep_same(struct trust *t, const struct trust *old);
  */
 void trust_hold_local(const struct config *c, struct trust *t, const struct trust *old);
 void trust_hold_peers(const struct config *c, struct trust *t, const struct trust *old);
+/* Of the bundles by which clients and front proxies are believed. */
+enum { TRUST_CLIENT_CA = 1, TRUST_FRONT_CA = 2 };
+/*
+ * Makes the contexts for clients anew with these bundles of `old`, with all else as in *t. False, with an error added
+ * and *t to be freed, when out of memory or if the rest of the files has changed meanwhile.
+ */
+bool trust_hold_clients(const struct config *c, struct trust *t, const struct trust *old, unsigned which,
+                        struct buf *errors);
+/* Whether requestheader-client-ca-file has not signed the front-proxy certificate, which is valid, and that of `old`
+ * has: nobody would believe it any more who is configured likewise. */
+bool trust_disowns_front(const struct config *c, const struct trust *t, const struct trust *old);
 /*
  * Whether one of the two pairs that others know us by is another than in `old`, where it is still valid, and has lost
  * what it had there: the front-proxy certificate fits what it was loaded with, the serving one is believed by peers or

@@ -339,6 +339,18 @@ bool request_header_named(struct slice configmap, struct arena *a, struct user_h
     return good;
 }
 
+enum request_header_verdict request_header_clients(const struct request_header *ours, struct slice configmap)
+{
+    struct arena *a = arena_new(TEXTS_BYTES);
+    enum request_header_verdict v = REQUEST_HEADER_UNKNOWN;
+    struct theirs t;
+
+    if (read_map(a, configmap, &t, NULL) && t.client_ca.p != NULL)
+        v = is_foreign(t.client_ca, ours->client_ca, ours->ended) ? REQUEST_HEADER_DIFFERS : REQUEST_HEADER_AGREES;
+    arena_free(a);
+    return v;
+}
+
 /* What one side has and the other lacks. */
 static enum request_header_verdict judge_clients(const struct request_header *ours, struct slice theirs,
                                                  struct err *why)

@@ -51,6 +51,12 @@ enum request_header_verdict request_header_compare(const struct request_header *
 MEM_CHECK bool request_header_named(struct slice configmap, struct arena *a, struct user_headers *out);
 
 /*
+ * Only the CAs of clients, as request_header_compare() does: DIFFERS if the servers have none of ours->client_ca.
+ * UNKNOWN if the ConfigMap has none, or cannot be read.
+ */
+enum request_header_verdict request_header_clients(const struct request_header *ours, struct slice configmap);
+
+/*
  * Compares the CAs of clients (ours->client_ca) with those in the ConfigMap: DIFFERS if the servers lack one that we
  * have, MORE if we lack one; *why is set for both. UNKNOWN if the ConfigMap has none.
  */

@@ -271,16 +271,28 @@ static bool add_hints(STACK_OF(X509_NAME) * hints, const struct tls_certs *cas, 
     return true;
 }
 
+/* Those of `of`, or of the file. NULL with a reason. */
+static struct tls_certs *client_cas(struct tls_ctx *c, struct tls_certs *of, const char *file, struct err *err)
+{
+    if (of == NULL)
+        return tls_bundle_load(file, &c->digest, err);
+    tls_digest_add(&c->digest, slice_of((const char *)of->hash, sizeof(of->hash)));
+    of->refs++;
+    return of;
+}
+
 static bool load_client_cas(struct tls_ctx *c, const struct tls_server_opts *o, struct err *err)
 {
+    struct tls_certs *client_of = o->client_ca_of == NULL ? NULL : o->client_ca_of->client_ca,
+                     *front_of = o->requestheader_ca_of == NULL ? NULL : o->requestheader_ca_of->requestheader_ca;
     STACK_OF(X509_NAME) * hints;
     size_t bytes = 0;
 
     fold_number(c, o->client_ca_file != NULL ? 1 : 0);
-    if (o->client_ca_file != NULL && (c->client_ca = tls_bundle_load(o->client_ca_file, &c->digest, err)) == NULL)
+    if (o->client_ca_file != NULL && (c->client_ca = client_cas(c, client_of, o->client_ca_file, err)) == NULL)
         return false;
     if (o->requestheader_ca_file != NULL &&
-        (c->requestheader_ca = tls_bundle_load(o->requestheader_ca_file, &c->digest, err)) == NULL)
+        (c->requestheader_ca = client_cas(c, front_of, o->requestheader_ca_file, err)) == NULL)
         return false;
     hints = sk_X509_NAME_new_null();
     if (hints == NULL || !add_hints(hints, c->client_ca, &bytes) || !add_hints(hints, c->requestheader_ca, &bytes)) {

@@ -21,11 +21,13 @@ struct tls_server_opts {
     const char *cert_file, *key_file;  /* PEM; the certificate may be a chain */
     const char *client_ca_file;        /* NULL: nobody is verified by it */
     const char *requestheader_ca_file; /* NULL likewise */
-    bool http2;                        /* offer h2 before http/1.1 */
-    bool hop;                          /* an mvproxy serves here: answers to TLS_HOP_ALPN names, see below */
-    int min_version;                   /* 12 or 13; 0 = 12 */
-    const char *const *cipher_suites;  /* see tls_suites.h; NULL or empty: the default ones */
-    const char *const *sni;            /* further pairs, see tls_sni.h; NULL-terminated, NULL: none */
+    /* The CAs of these, servers' with such a file, instead of the file; NULL: by the file. */
+    const struct tls_ctx *client_ca_of, *requestheader_ca_of;
+    bool http2;                       /* offer h2 before http/1.1 */
+    bool hop;                         /* an mvproxy serves here: answers to TLS_HOP_ALPN names, see below */
+    int min_version;                  /* 12 or 13; 0 = 12 */
+    const char *const *cipher_suites; /* see tls_suites.h; NULL or empty: the default ones */
+    const char *const *sni;           /* further pairs, see tls_sni.h; NULL-terminated, NULL: none */
 };
 
 struct tls_client_opts {

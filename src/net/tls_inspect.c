@@ -139,6 +139,11 @@ bool tls_inspect_signed_in(const char *path, const struct tls_ctx *client)
     return is_signed_by(path, SSL_CTX_get_cert_store(client->ssl_ctx));
 }
 
+bool tls_inspect_signed_for(const char *path, const struct tls_ctx *server)
+{
+    return server->requestheader_ca != NULL && is_signed_by(path, server->requestheader_ca->store);
+}
+
 bool tls_inspect_belongs(const char *cert, const char *key)
 {
     struct tls_digest unused = {{0}};

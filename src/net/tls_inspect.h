@@ -31,6 +31,8 @@ bool tls_inspect_common_name(const char *path, char *out, size_t room);
 bool tls_inspect_signed(const char *path, const char *bundle);
 /* The same of the CAs by which this context believes servers. */
 bool tls_inspect_signed_in(const char *path, const struct tls_ctx *client);
+/* The same of the CAs by which this context believes front proxies; false if it believes none. */
+bool tls_inspect_signed_for(const char *path, const struct tls_ctx *server);
 /* Whether the key belongs to the first certificate. */
 bool tls_inspect_belongs(const char *cert, const char *key);
 /* Whether two bundles have a certificate in common. */

@@ -18,6 +18,7 @@ WHOAMI = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 CHANGES = "mvproxy_certificate_files_changes_total"
 GOOD = "mvproxy_certificate_files_good"
 END = "mvproxy_certificate_not_after_seconds"
+TRUST = "extension-apiserver-authentication"
 
 # Which file of the story's folder each option names.
 FILES = {"tls-cert-file": "serving.crt", "tls-private-key-file": "serving.key", "client-ca-file": "client-ca.crt",
@@ -263,8 +264,67 @@ def test_client_ca(world):
             equal(third.ask("GET", MAPS).status, 401, "trusted no more")
 
 
+def authentication(world, *client_cas):
+    """The ConfigMap in which API servers tell whom they believe."""
+    def bundle(*names):
+        texts = []
+        for name in names:
+            with open(world.certs.crt(name), encoding="ascii") as pem:
+                texts.append(pem.read())
+        return "".join(texts)
+
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": TRUST, "namespace": "kube-system"}, "data": {
+        "client-ca-file": bundle(*client_cas), "requestheader-client-ca-file": bundle("front-proxy-ca"),
+        "requestheader-allowed-names": '["front-proxy-client"]', "requestheader-username-headers": '["X-Remote-User"]',
+        "requestheader-group-headers": '["X-Remote-Group"]', "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]'}}
+
+
+def test_foreign_client_ca(world):
+    """a client CA that no API server has is held back while they have the one before, until they have it"""
+    proxy = world.proxies["a"]
+    world.sim.put("configmaps", authentication(world, "ca"))
+    # Other words: only then they are compared anew at once.
+    proxy.await_log("Reloaded", proxy.reload({"requestheader-allowed-names": ["front-proxy-client", "another"]}))
+    until(lambda: proxy.metric("mvproxy_requestheader_differs") == 1.0, "the ConfigMap to be read")
+    proxy.await_log("Reloaded", proxy.reload({"requestheader-allowed-names": ["front-proxy-client"]}))
+    until(lambda: proxy.get("/readyz")[0] == 200, "ready")
+    mark, before = proxy.log_mark(), changes(world)
+    why = "client-ca-file: " + path(world, "client-ca.crt") + ": no API server has any certificate of it"
+    replace(world, "client-ca.crt", world.certs.crt("foreign-ca"))
+    proxy.await_log(why, mark)
+    equal((proxy.metric(GOOD), changes(world)), (0.0, before), "the metrics")
+    text = fixture.ctl(world, "status")[1]
+    check("certificate files refused" in text and why in text, text)
+    equal((world.ask("GET", MAPS).status, world.ask("GET", MAPS, user="foreign").status), (200, 401), "the one before counts")
+    equal(proxy.get("/readyz")[0], 200, "ready")
+    for suffix, source in (("key", world.certs.key("node-b")), ("crt", world.certs.crt("node-b"))):
+        replace(world, "serving." + suffix, source)
+    await_served(world, "node-b")
+    equal((proxy.metric(GOOD), world.ask("GET", MAPS).status), (0.0, 200), "another file is used meanwhile, and that is not")
+    world.sim.put("configmaps", authentication(world, "ca", "foreign-ca"))
+    until(lambda: world.ask("GET", MAPS, user="foreign").status == 200, "it to be used once they have it")
+    equal(world.ask("GET", MAPS).status, 401, "and not the one before")
+    until(lambda: proxy.metric(GOOD) == 1.0, "the metric")
+    replace(world, "client-ca.crt", world.certs.crt("ca"))
+    for suffix, source in (("key", world.certs.key("node-a")), ("crt", world.certs.crt("node-a"))):
+        replace(world, "serving." + suffix, source)
+    until(lambda: world.ask("GET", MAPS).status == 200, "the one before again")
+    await_served(world, "node-a")
+    world.sim.delete("configmaps", TRUST, "kube-system")
+    proxy.await_log("Reloaded", proxy.reload({"requestheader-allowed-names": ["front-proxy-client", "another"]}))
+    proxy.await_log("Reloaded", proxy.reload({"requestheader-allowed-names": ["front-proxy-client"]}))
+
+
+def use_front_proxy(world, pair):
+    """A pair that the CA of front proxies in force has not signed, for one that has been replaced before."""
+    for suffix in ("crt", "key"):
+        replace(world, "proxy." + suffix, getattr(world.certs, suffix)(pair))
+
+
 def test_requestheader_ca(world):
-    """the same for the CA of front proxies"""
+    """the same for the CA of front proxies, which does not go before the pair that it has signed"""
+    proxy = world.proxies["a"]
+    world.certs.extra("foreign-front-proxy", "front-proxy-client", ca="foreign-ca")
     name = {"X-Remote-User": "kubernetes-admin", "X-Remote-Group": "system:masters"}
 
     def asserts(**more):
@@ -276,10 +336,18 @@ def test_requestheader_ca(world):
     equal(status, 200, "believed")
     equal(asserts(session=session, context=context)[::3], (200, True), "resumed")
     before = changes(world)
+    mark = proxy.log_mark()
     replace(world, "front-proxy-ca.crt", world.certs.crt("foreign-ca"))
+    proxy.await_log("requestheader-client-ca-file: " + path(world, "front-proxy-ca.crt") + ": has not signed proxy-client-cert-file", mark)
+    equal((proxy.metric(GOOD), changes(world)), (0.0, before), "the metrics")
+    equal((asserts()[0], world.ask("GET", CLASSES).status), (200, 200), "both sides are believed all the same")
+    use_front_proxy(world, "foreign-front-proxy")
     until(lambda: changes(world) == before + 1, "the change")
     equal(asserts(session=session, context=context)[::3], (401, False), "believed no more")
+    use_front_proxy(world, "front-proxy-client")
+    until(lambda: proxy.metric(GOOD) == 0.0, "the pair to be refused")
     replace(world, "front-proxy-ca.crt", world.certs.crt("front-proxy-ca"))
+    until(lambda: proxy.metric(GOOD) == 1.0, "both of them")
     until(lambda: asserts()[0] == 200, "believed again")
 
 
@@ -287,9 +355,11 @@ def test_open_connections(world):
     """an open connection is worth what its certificate is worth now, as with kube-apiserver: no handshake outlives a CA"""
     name = {"X-Remote-User": "kubernetes-admin", "X-Remote-Group": "system:masters"}
 
-    def change(file, ca):
+    def change(file, ca, pair=None):
         before = changes(world)
         replace(world, file, world.certs.crt(ca))
+        if pair:
+            use_front_proxy(world, pair)
         until(lambda: changes(world) == before + 1, "the change")
 
     with world.client() as user, world.client(alpn=("h2",)) as conn, world.client(user="front-proxy-client") as proxy, \
@@ -306,10 +376,10 @@ def test_open_connections(world):
         change("client-ca.crt", "foreign-ca")
         equal(statuses(), (401, 401, False, 200), "without the users' CA")
         equal(idle.ask("GET", MAPS).status, 401, "a first request, on a connection from before")
-        change("front-proxy-ca.crt", "foreign-ca")
+        change("front-proxy-ca.crt", "foreign-ca", "foreign-front-proxy")
         equal(statuses(), (401, 401, False, 401), "without either")
         change("client-ca.crt", "ca")
-        change("front-proxy-ca.crt", "front-proxy-ca")
+        change("front-proxy-ca.crt", "front-proxy-ca", "front-proxy-client")
         equal(statuses(), (200, 403, True, 200), "with both again")
         world.ask("POST", MAPS, {"metadata": {"name": "open"}})
         check(b'"open"' in watcher.chunk(), "what was under way goes on")

@@ -155,11 +155,17 @@ static void foreign_clients(void)
         (struct request_header){.headers = user_headers_default(), .ca = slice_str(PEM), .client_ca = slice_str(PEM)};
     kube_set_map(w.local, WITH_CLIENTS(OTHER));
     cluster_kit_start(&w);
+    is_int(cluster_front_clients(w.cluster, slice_str(PEM)), REQUEST_HEADER_UNKNOWN, "nobody has been asked");
     sim_run_ms(w.loop, 5000);
+    is_int(cluster_front_clients(w.cluster, slice_str(PEM)), REQUEST_HEADER_DIFFERS, "they have another");
     ok(!trusted(&w), "clients of another CA: not ready");
     is_double(cluster_kit_metric(&w, "mvproxy_requestheader_differs", NULL), 1, "and shown");
     kube_set_map(w.local, WITH_CLIENTS(OTHER CERT));
-    sim_run_ms(w.loop, 70000);
+    sim_run_ms(w.loop, 2000);
+    is_int(cluster_front_clients(w.cluster, slice_str(PEM)), REQUEST_HEADER_DIFFERS, "nor have been again");
+    cluster_front_ask(w.cluster);
+    sim_run_ms(w.loop, 2000);
+    is_int(cluster_front_clients(w.cluster, slice_str(PEM)), REQUEST_HEADER_AGREES, "they are when it is wanted");
     ok(trusted(&w), "one that both have: ready");
     w.opts.front.client_ca = SLICE_LIT("-----BEGIN CERTIFICATE-----\nCCCC\n-----END CERTIFICATE-----\n");
     ok(cluster_front_expected(w.cluster, reason, sizeof(reason)), "which is known");

@@ -268,9 +268,43 @@ static void stray(void)
     rereads(1);
     is_good(true, "with its CA");
     ok(a->trust.local_cert != front, "it is used");
+    end();
+}
+
+/* Nor would peers believe us that are given such a CA likewise. The pair may follow, or have come before. */
+static void disowned(void)
+{
+    const struct tls_ctx *serving;
+
+    shell("cp good.crt front.crt; cp good.key front.key; cp ca.crt front-ca.crt");
+    start_with("proxy-client-cert-file: front.crt\nproxy-client-key-file: front.key\n"
+               "requestheader-client-ca-file: front-ca.crt\n");
+    serving = a->trust.serving;
     shell("cp other-ca.crt front-ca.crt");
+    rereads(0);
+    is_good(false, "a CA of another pair");
+    ok(a->trust.serving == serving, "the old one stays");
+    ok(strstr(a->files_refused, "requestheader-client-ca-file: front-ca.crt: has not signed proxy-client-cert-file") !=
+           NULL,
+       "which: %s", a->files_refused);
+    shell("cp fresh.crt front.crt; cp fresh.key front.key");
+    rereads(1);
+    is_good(false, "another pair of the old CA");
+    ok(a->trust.serving == serving && a->trust.front_signed, "which is used, and the CA is not");
+    process_use_pair("other");
+    rereads(1);
+    ok(strstr(a->files_refused, " (and 1 more: see the log)") != NULL, "a stray pair besides: %s", a->files_refused);
+    process_use_pair("good");
+    shell("cp foreign.crt front.crt; cp foreign.key front.key");
     rereads(2);
-    is_good(true, "a CA that is replaced alone is taken at once");
+    is_good(true, "the CA first, then its pair");
+    ok(a->trust.serving != serving, "both are used");
+    shell("cp good.crt front.crt; cp good.key front.key");
+    rereads(2);
+    is_good(false, "the pair first");
+    shell("cp ca.crt front-ca.crt");
+    rereads(3);
+    is_good(true, "then its CA");
     end();
 }
 
@@ -552,6 +586,7 @@ int main(void)
     changed();
     several();
     stray();
+    disowned();
     stray_serving();
     after_reload();
     by_reload();

@@ -417,6 +417,43 @@ static void strays(void)
     trust_free(&t);
 }
 
+/* Another CA of front proxies that has not signed the pair in use, which the one before has. */
+static void disowned(void)
+{
+    struct config *c = configured(BASE FRONT);
+    struct trust old, t;
+    struct buf errors;
+
+    buf_init(&errors, ROOM);
+    load(BASE FRONT, &old);
+    load(BASE FRONT, &t);
+    ok(!trust_disowns_front(c, &t, &old), "the same");
+    trust_free(&t);
+    load(BASE PROXY "requestheader-client-ca-file: ca.crt\n", &t);
+    ok(trust_disowns_front(c, &t, &old), "another alone");
+    t.front_until_s = clock_wall_us() / 1000000;
+    ok(!trust_disowns_front(c, &t, &old), "the pair has expired: nothing is lost");
+    ok(!trust_disowns_front(c, &t, &t), "nor had the one before signed it");
+    ok(trust_hold_clients(c, &t, &old, TRUST_FRONT_CA, &errors) && t.front_signed, "held back");
+    ok(tls_ctx_same(t.serving, old.serving) && tls_ctx_same(t.admin, old.admin), "as if it were not there");
+    is_str(t.requestheader_ca, old.requestheader_ca, "nor is it compared with the servers'");
+    trust_free(&t);
+    load(BASE PROXY, &t);
+    ok(!trust_disowns_front(c, &t, &old), "none any more");
+    trust_free(&t);
+    load(BASE "requestheader-client-ca-file: ca.crt\n", &t);
+    ok(!trust_disowns_front(c, &t, &old), "no pair any more");
+    trust_free(&t);
+    trust_free(&old);
+    load(BASE PROXY, &old);
+    load(BASE PROXY "requestheader-client-ca-file: ca.crt\n", &t);
+    ok(!trust_disowns_front(c, &t, &old), "none before");
+    trust_free(&t);
+    trust_free(&old);
+    config_free(c);
+    buf_free(&errors);
+}
+
 /* Another serving pair that those who believe the one before do not believe. */
 static void serving_strays(void)
 {
@@ -542,6 +579,7 @@ int main(void)
     holds(false);
     holds(true);
     strays();
+    disowned();
     serving_strays();
     refuses();
     names_options();

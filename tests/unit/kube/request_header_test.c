@@ -241,7 +241,12 @@ static void foreign_clients(void)
         is_int(request_header_compare(&ours, slice_str(map), &why), rows[i].want, "clients' CAs: %s", rows[i].name);
         ok((strstr(why.text, "client-ca-file: no API server has") != NULL) == (rows[i].want == REQUEST_HEADER_DIFFERS),
            "%s: %s", rows[i].name, why.text);
+        is_int(request_header_clients(&ours, slice_str(map)),
+               strstr(map, "\"client-ca-file") != NULL ? rows[i].want : REQUEST_HEADER_UNKNOWN, "alone: %s",
+               rows[i].name);
     }
+    is_int(request_header_clients(&(struct request_header){.client_ca = SLICE_LIT(CERT("AAAA"))}, SLICE_LIT("none")),
+           REQUEST_HEADER_UNKNOWN, "no ConfigMap");
 }
 
 int main(void)
