@@ -199,10 +199,12 @@ void file_watch_done(struct file_watch *w, bool good)
     loop_timer_set(w->retry, w->retry_ms);
 }
 
+/* A folder that was made again is where it was, and of that there was no event: watched before the files are read. */
 static void on_retry(void *arg)
 {
-    const struct file_watch *w = arg;
+    struct file_watch *w = arg;
 
+    (void)anything_new(w);
     w->fn(w->arg);
 }
 

@@ -281,6 +281,41 @@ static void test_retry(struct loop *l)
     file_watch_free(w);
 }
 
+/* How many folders the kernel watches for us. */
+static unsigned watched(void)
+{
+    FILE *lines = popen("cat /proc/$PPID/fdinfo/* 2>/dev/null | grep -c '^inotify wd'", "r");
+    char text[32] = "";
+
+    if (lines == NULL || fgets(text, sizeof(text), lines) == NULL)
+        tap_bail("fdinfo");
+    (void)pclose(lines);
+    return (unsigned)strtoul(text, NULL, 10);
+}
+
+/* No event says that it is there again: what tries the files sees to it that they are watched from then on. */
+static void test_folder_made_again(struct loop *l)
+{
+    struct calls c = {.refuse = 1};
+    struct file_watch *w;
+
+    set_up();
+    w = watch(l, &c, in("one/file"));
+    must(unlink(in("one/file")));
+    must(rmdir(in("one")));
+    ok(run_until(l, c.n == 1), "a folder that is removed");
+    is_u64(watched(), 0, "is watched no more");
+    must(mkdir(in("one"), 0700));
+    write_file(in("one/file"), "22");
+    ok(run_until(l, c.n == 2), "made again: tried again, and good");
+    is_u64(watched(), 1, "and watched"); /* or it would be noticed within a minute */
+    write_file(in("one/file"), "333");
+    ok(run_until(l, c.n == 3), "what changes in it now is noticed");
+    settle(l);
+    is_u64(c.n, 3, "that is all");
+    file_watch_free(w);
+}
+
 /* Who judges them asks others first. */
 static void test_judged_later(struct loop *l)
 {
@@ -316,6 +351,7 @@ int main(void)
     test_added_later(l);
     test_absent(l);
     test_retry(l);
+    test_folder_made_again(l);
     test_judged_later(l);
     loop_free(l);
     clean_up();
