@@ -7,7 +7,7 @@
 
 #include "admin/status.h"
 
-enum { NOTICES = 17, NOTICE_BYTES = 3072 };
+enum { NOTICES = 18, NOTICE_BYTES = 3072 };
 
 /* Peers that are not used, Leases that cannot be read, servers that were never read or cannot be used, custom resources
  * that are Stale, clients that wait to be accepted or hold too much, what was refused of the configuration, is

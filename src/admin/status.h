@@ -20,7 +20,7 @@ enum {
     STATUS_LISTENERS = 16,
     STATUS_HOST_BYTES = 300,
     STATUS_CERTS = 64,
-    STATUS_DOUBTS = 3
+    STATUS_DOUBTS = 4
 };
 
 struct status_check {

@@ -50,7 +50,7 @@ struct app {
     struct proxy *proxy;
     struct front *front;
     struct health *health;
-    struct admin *admin;     /* NULL: admin-bind-address is empty */
+    struct admin *admin;     /* NULL: admin-bind-address is empty, or admin_waits */
     struct control *control; /* NULL: control-socket is empty, or could not be made */
     uint64_t started_ms;
 
@@ -60,7 +60,7 @@ struct app {
     uint64_t drain_ends_ms, drain_missed_ms;
     struct addresses addresses; /* on which clients are served */
     bool inherited;             /* the listening sockets are inherited; another process may still be serving them */
-    bool admin_waits;           /* the admin listener waits until the previous process releases its address */
+    bool admin_waits;           /* another process has the admin listener's address, such as the one before us */
     unsigned held_beats;        /* heartbeats to wait at most before connections are accepted; 0: they are */
     bool ready_later;           /* READY=1 is sent to the service manager when they are accepted */
     char address_waits[192];    /* at the start: the error while another process has our address; "": we listen */

@@ -102,9 +102,20 @@ static void look_at_certificate(const struct doubts_facts *f, struct status *s)
             "whose CA is that one");
 }
 
+static void look_at_admin(const struct doubts_facts *f, struct status *s)
+{
+    if (f->admin_waits)
+        add(s, "admin",
+            "ss -ltnp tells whose it is: end that process, after which it is taken within a second, or give another "
+            "address and restart mvproxy",
+            "admin-bind-address: another process has %s, so nobody is served metrics or health there",
+            f->c->admin_bind_address);
+}
+
 void doubts_collect(const struct doubts_facts *f, struct status *s)
 {
     look_at_sockets(f, s);
     look_at_advertised(f, s);
     look_at_certificate(f, s);
+    look_at_admin(f, s);
 }

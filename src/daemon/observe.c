@@ -52,6 +52,25 @@ static bool open_admin(struct app *a, struct err *err)
     return a->admin != NULL;
 }
 
+/*
+ * Metrics are not worth the clients: any process of this machine can have taken the port while we were not there. But
+ * where clients' address is taken as well, that is hardly anybody but another mvproxy, whose control socket we must not
+ * take; and nobody is served by us so far.
+ */
+static bool may_wait(struct app *a, const struct err *err)
+{
+    if (errno != EADDRINUSE || a->address_waits[0] != '\0')
+        return false;
+    if (a->inherited)
+        log_info("The admin listener waits for the process before this one", LT("err", err->text));
+    else
+        log_warning("No admin listener, for another process has its address: ss -ltnp tells whose it is; tried again "
+                    "each second",
+                    LT("err", err->text));
+    a->admin_waits = true;
+    return true;
+}
+
 bool observe_build(struct app *a, struct buf *errors)
 {
     struct err err;
@@ -61,14 +80,12 @@ bool observe_build(struct app *a, struct buf *errors)
         return true;
     err_clear(&err);
     errno = 0;
-    if (open_admin(a, &err))
+    if (open_admin(a, &err) || may_wait(a, &err))
         return true;
-    if (a->inherited && errno == EADDRINUSE) {
-        log_info("The admin listener waits for the process before this one", LT("err", err.text));
-        a->admin_waits = true;
-        return true;
-    }
-    buf_printf(errors, "admin-bind-address: %s%s\n", err.text, errno == EACCES ? ": " BIND_TRIAL_LOW_PORT : "");
+    buf_printf(errors, "admin-bind-address: %s%s\n", err.text,
+               errno == EACCES       ? ": " BIND_TRIAL_LOW_PORT
+               : errno == EADDRINUSE ? ", and so is clients': another mvproxy, perhaps: ss -ltnp tells whose they are"
+                                     : "");
     return false;
 }
 

@@ -10,9 +10,8 @@
 struct app;
 
 /*
- * To be called after everything else has been built. False, with a line in *errors, on failure. If this process takes
- * over an inherited socket and the previous process still has the admin listener's address, that is not an error:
- * observe_retry() opens it later.
+ * To be called after everything else has been built. False, with a line in *errors, on failure. If another process has
+ * the admin listener's address, that is not an error, unless one has clients' as well: observe_retry() opens it later.
  */
 bool observe_build(struct app *a, struct buf *errors);
 /* To be called at every heartbeat. */

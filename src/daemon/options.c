@@ -157,7 +157,7 @@ static const struct option table[] = {
 #undef SECTION
 #define SECTION "Operation"
     {.name = "admin-bind-address", .type = OPTION_TEXT, FIELD(admin_bind_address), .initial = "127.0.0.1:9443", .restart = true, .section = SECTION,
-     .argument = "HOST:PORT", .help = "Where metrics and health are served: plain HTTP on loopback, TLS elsewhere. Empty: nowhere."},
+     .argument = "HOST:PORT", .help = "Where metrics and health are served: plain HTTP on loopback, TLS elsewhere. While another process has that port, mvproxy serves clients without, and says so. Empty: nowhere."},
     {.name = "control-socket", .type = OPTION_TEXT, FIELD(control_socket), .initial = "/run/mvproxy/control.sock", .restart = true, .section = SECTION,
      .argument = "PATH", .help = "Unix socket of mvproxyctl, for whom its file mode (0600) lets. Where it cannot be made, mvproxy serves without it and says so; what is there and is no socket is never replaced, and refused. Empty: none."},
     {.name = "v", .type = OPTION_NUMBER, FIELD(v), .initial = "2", .min = 0, .max = 10, .section = SECTION, .argument = "LEVEL",

@@ -72,7 +72,7 @@ static void take_certificate(const struct expiry_entry *e, void *arg)
 
 static void take_doubts(const struct app *a, struct status *s)
 {
-    const struct doubts_facts f = {a->config, &a->addresses, a->inherited, a->around.advertise};
+    const struct doubts_facts f = {a->config, &a->addresses, a->inherited, a->around.advertise, a->admin_waits};
 
     doubts_collect(&f, s);
 }

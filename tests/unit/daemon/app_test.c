@@ -348,6 +348,28 @@ static void takes_over(void)
     hand_nothing_over();
 }
 
+/* Nobody's clients wait for the port of metrics. */
+static void admin_taken(void)
+{
+    unsigned port;
+    int fd = take_port(&port);
+    struct app *a;
+
+    (void)snprintf(config, sizeof(config), BASE "control-socket: \"\"\nadmin-bind-address: 127.0.0.1:%u\n", port);
+    a = process_start(config);
+    ok(a->admin == NULL && a->admin_waits && a->held_beats == 0, "clients are served");
+    is_u64(process_said("No admin listener, for another process has its address"), 1, "said");
+    for (int i = 0; i < 3; i++)
+        process_beat(a);
+    ok(a->admin == NULL && process_said("No admin listener") == 1, "it is tried, and not said, again");
+    (void)close(fd);
+    process_beat(a);
+    ok(a->admin != NULL && !a->admin_waits, "it is free");
+    is_u64(process_said("\"Listening\" address=\"127.0.0.1:"), 1, "said");
+    ok(has(page(a, port, "/livez"), "200 OK"), "it answers");
+    app_free(a);
+}
+
 /* What is told when it begins to run, and ends at once. */
 static bool is_ready_at_once(struct app *a)
 {
@@ -388,14 +410,20 @@ static void tells_later(void)
 
 static void refuses(void)
 {
-    unsigned port;
+    unsigned port, admin_port;
     int fd = take_port(&port);
+    int admin_fd = take_port(&admin_port);
     struct app *a;
 
-    (void)snprintf(config, sizeof(config), BASE "control-socket: \"\"\nadmin-bind-address: 127.0.0.1:%u\n", port);
-    ok(process_try(config) == NULL, "the admin listener's address is taken");
-    ok(strstr(process_errors(), "admin-bind-address: ") != NULL && strstr(process_errors(), "in use") != NULL,
+    (void)snprintf(config, sizeof(config),
+                   PROCESS_TLS "hostname-override: cp-a\ncontrol-socket: \"\"\nbind-address: 127.0.0.1:%u\n"
+                               "admin-bind-address: 127.0.0.1:%u\n",
+                   port, admin_port);
+    ok(process_try(config) == NULL, "all addresses are taken");
+    ok(strstr(process_errors(), "admin-bind-address: ") != NULL &&
+           strstr(process_errors(), "in use, and so is clients': another mvproxy, perhaps") != NULL,
        "why: %s", process_errors());
+    (void)close(admin_fd);
     (void)snprintf(config, sizeof(config),
                    PROCESS_TLS PROCESS_QUIET "hostname-override: cp-a\nbind-address: 127.0.0.1:%u\n", port);
     a = process_start(config);
@@ -459,6 +487,7 @@ int main(void)
     inherits();
     takes_over();
     tells_later();
+    admin_taken();
     refuses();
     is_named();
     no_heartbeat();

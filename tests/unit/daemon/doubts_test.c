@@ -9,7 +9,7 @@
 #include "lib/tap.h"
 #include "net/tls_inspect.h"
 
-static bool is_signed, has_certificate;
+static bool is_signed, has_certificate, admin_waits;
 
 /* ---- in place of net/tls_inspect.c ---- */
 
@@ -34,9 +34,13 @@ static const char *const here[] = {"127.0.0.1", NULL}, *const elsewhere[] = {"19
 static struct status look(const char *const *bind, const char *socket, unsigned port, bool inherited,
                           const char *advertised)
 {
-    struct config c = {.bind_address = bind, .secure_port = 6443, .tls_cert_file = "c", .peer_ca_file = "p"};
+    struct config c = {.bind_address = bind,
+                       .secure_port = 6443,
+                       .tls_cert_file = "c",
+                       .peer_ca_file = "p",
+                       .admin_bind_address = "127.0.0.1:9443"};
     struct addresses ours = {.at = {{.port = port}}, .n = 1};
-    struct doubts_facts f = {&c, &ours, inherited, advertised};
+    struct doubts_facts f = {&c, &ours, inherited, advertised, admin_waits};
     struct status s = {.files_refused = "", .n_doubts = 0};
 
     (void)snprintf(ours.at[0].host, sizeof(ours.at[0].host), "%s", socket);
@@ -98,11 +102,26 @@ static void certificate(void)
     is_u64(s.n_doubts, 0, "files that cannot be read");
 }
 
+static void admin(void)
+{
+    struct status s;
+
+    admin_waits = true;
+    s = look(here, "127.0.0.1", 6443, false, "");
+    is_u64(s.n_doubts, 1, "the port of another process");
+    is_str(s.doubts[0].name, "admin", "its name");
+    is_str(s.doubts[0].what,
+           "admin-bind-address: another process has 127.0.0.1:9443, so nobody is served metrics or health there",
+           "said");
+    admin_waits = false;
+}
+
 int main(void)
 {
     is_signed = has_certificate = true;
     sockets();
     advertised();
+    admin();
     certificate();
     return tap_end();
 }

@@ -331,24 +331,34 @@ static void starts(void)
         tap_skip("this machine has a configuration", "none at all");
 }
 
-/* The admin listener's address is not waited for: who has it is another mvproxy. */
-static void port_taken(void)
+static int take_port(unsigned *port)
 {
     struct sockaddr_in addr = {.sin_family = AF_INET};
     socklen_t n = sizeof(addr);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    char port[48];
-    const char *const arguments[MOST_ARGUMENTS] = {"--config", "good.yaml", "--bind-address=127.0.0.1",
-                                                   "--secure-port=0", port};
 
     addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (bind(fd, (struct sockaddr *)&addr, n) != 0 || listen(fd, 1) != 0 ||
         getsockname(fd, (struct sockaddr *)&addr, &n) != 0)
         tap_bail("cannot listen");
-    (void)snprintf(port, sizeof(port), "--admin-bind-address=127.0.0.1:%d", ntohs(addr.sin_port));
-    is_int(run(arguments, NULL), 1, "an address that is taken");
+    *port = ntohs(addr.sin_port);
+    return fd;
+}
+
+/* The admin listener's address is not waited for together with clients': who has both is another mvproxy. */
+static void ports_taken(void)
+{
+    unsigned port, admin_port;
+    int fd = take_port(&port), admin_fd = take_port(&admin_port);
+    char clients[48], admin[48];
+    const char *const arguments[MOST_ARGUMENTS] = {"--config", "good.yaml", "--bind-address=127.0.0.1", clients, admin};
+
+    (void)snprintf(clients, sizeof(clients), "--secure-port=%u", port);
+    (void)snprintf(admin, sizeof(admin), "--admin-bind-address=127.0.0.1:%u", admin_port);
+    is_int(run(arguments, NULL), 1, "addresses that are taken");
     ok(has(errors, "\"Cannot start\"") && has(errors, "Address already in use"), "why: %s", errors);
     (void)close(fd);
+    (void)close(admin_fd);
 }
 
 /* Until it is told to end: signals that come while it starts wait (app_hold_signals()). */
@@ -397,7 +407,7 @@ int main(void)
     closed();
     starts();
     tells_manager();
-    port_taken();
+    ports_taken();
     serves();
     return tap_end();
 }
