@@ -157,9 +157,9 @@ static const struct option table[] = {
 #undef SECTION
 #define SECTION "Operation"
     {.name = "admin-bind-address", .type = OPTION_TEXT, FIELD(admin_bind_address), .initial = "127.0.0.1:9443", .restart = true, .section = SECTION,
-     .argument = "HOST:PORT", .help = "Where metrics and health are served: plain HTTP on loopback, TLS elsewhere. While another process has that port, mvproxy serves clients without, and says so. Empty: nowhere."},
+     .argument = "HOST:PORT", .help = "Where metrics and health are served: plain HTTP on loopback, TLS elsewhere, where metrics need a client certificate (docs/operate.md, Alerts) and probes HTTPS. While another process has that port, mvproxy serves clients without, and says so. Empty: nowhere."},
     {.name = "control-socket", .type = OPTION_TEXT, FIELD(control_socket), .initial = "/run/mvproxy/control.sock", .restart = true, .section = SECTION,
-     .argument = "PATH", .help = "Unix socket of mvproxyctl, for whom its file mode (0600) lets. Where it cannot be made, mvproxy serves without it and says so; what is there and is no socket is never replaced, and refused. Empty: none."},
+     .argument = "PATH", .help = "Unix socket of mvproxyctl, for whom its file mode (0600) lets. Where it cannot be made, mvproxy serves without it and says so; what is there and is no socket is never replaced, and refused. The probes of contrib/kubeadm's static pod ask there. Empty: none."},
     {.name = "v", .type = OPTION_NUMBER, FIELD(v), .initial = "2", .min = 0, .max = 10, .section = SECTION, .argument = "LEVEL",
      .help = "Verbosity of the log; each level shows what lower ones do, too. 0: errors, warnings and what operators have to know. 2: changes of state. 3: single requests and connections that fail or are refused. 4: connections that end, new snapshots. 5: connections that begin. 6: requests to the admin listener. No level shows every request: access-log does."},
     {.name = "logging-format", .type = OPTION_TEXT, FIELD(logging_format), .initial = "text", .choices = "text|json", .section = SECTION,

@@ -536,6 +536,21 @@ def test_package_upgrade(cluster):
     _in_place(first)
 
 
+def test_prometheus(cluster):
+    """let in as the guide says: by the pair that it makes, from the node's address, where the listener is no longer on loopback"""
+    first = cluster.machines[0]
+    OPERATE.take(first, "monitoring")
+    first.run("sed -i '$a admin-bind-address: '$NODE_IP:9443 /etc/mvproxy/mvproxy.yaml && systemctl restart mvproxy")
+    _in_place(first)
+    said = first.run("curl -sS --cacert /etc/kubernetes/pki/ca.crt --cert monitoring.crt --key monitoring.key https://$NODE_IP:9443/metrics")
+    assert re.search("^mvproxy_ready 1$", said, re.M), said[:400]
+    assert first.run("curl -ksS https://$NODE_IP:9443/readyz").startswith("ok")
+    assert first.status("curl -sS http://127.0.0.1:9443/readyz") != 0
+    assert "a client certificate is needed" in first.run("curl -ksS https://$NODE_IP:9443/metrics")
+    first.run("sed -i '$d' /etc/mvproxy/mvproxy.yaml && rm monitoring.crt monitoring.key && systemctl restart mvproxy")
+    _in_place(first)
+
+
 def test_package_stays(cluster):
     """a package is not removed under a node that has no other API server at its address: refused with what to do, and nobody notices"""
     if not cluster.package:

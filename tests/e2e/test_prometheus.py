@@ -30,17 +30,17 @@ SAMPLE = re.compile(r"^([a-z_:]+)(\{.*\})? (\S+)$")
 
 
 class Prometheus(Process):
-    """On a port of its own, with a fresh store, scraping these proxies every half second."""
+    """On a port of its own, with a fresh store, scraping what this job names every half second."""
 
-    def __init__(self, scratch, proxies):
+    def __init__(self, scratch, job, name="prometheus"):
         self.port = free_port()
-        config = os.path.join(scratch, "prometheus.json")  # which is YAML
+        config = os.path.join(scratch, name + ".json")  # which is YAML
         with open(config, "w", encoding="utf-8") as out:
             json.dump({"global": {"scrape_interval": "500ms", "evaluation_interval": "500ms"},
-                       "scrape_configs": [{"job_name": "mvproxy", "static_configs": [{"targets": [p.admin for p in proxies]}]}],
+                       "scrape_configs": [job],
                        "rule_files": [os.path.join(FOLDER, "mvproxy.rules.yaml")]}, out)
-        super().__init__("prometheus", ["prometheus", "--config.file=" + config, "--storage.tsdb.path=" + os.path.join(scratch, "tsdb"),
-                                        "--web.listen-address=127.0.0.1:%d" % self.port, "--log.level=warn"], scratch)
+        super().__init__(name, ["prometheus", "--config.file=" + config, "--storage.tsdb.path=" + os.path.join(scratch, name + ".tsdb"),
+                                "--web.listen-address=127.0.0.1:%d" % self.port, "--log.level=warn"], scratch)
 
     def ask(self, path, **parameters):
         url = "http://127.0.0.1:%d/api/v1/%s?%s" % (self.port, path, urllib.parse.urlencode(parameters))
@@ -59,7 +59,7 @@ class Watched(World):
 
     def start(self):
         super().start()
-        self.prometheus = Prometheus(self.scratch, list(self.proxies.values()))
+        self.prometheus = Prometheus(self.scratch, {"job_name": "mvproxy", "static_configs": [{"targets": [p.admin for p in self.proxies.values()]}]})
         self.prometheus.spawn()
         return self
 
@@ -73,6 +73,22 @@ def setup():
         if not shutil.which(program):
             raise Skip("no %s (Debian: prometheus)" % program)
     return Watched().start()
+
+
+def as_shipped(world, proxy):
+    """contrib/prometheus/prometheus.yaml for that proxy, with the pair of this world's CA that docs/operate.md makes."""
+    with open(os.path.join(fixture.TREE, "docs", "operate.md"), encoding="utf-8") as page:
+        command = re.search(r"^```sh step=monitoring\n(.*?)^```", page.read(), re.M | re.S).group(1)
+    for file, path in (("ca.crt", world.certs.crt("ca")), ("ca.key", world.certs.key("ca"))):
+        command = command.replace("/etc/kubernetes/pki/" + file, path)
+    subprocess.run(["sh", "-ec", command], cwd=world.scratch, check=True, capture_output=True, timeout=PATIENCE)
+    with open(os.path.join(FOLDER, "prometheus.yaml"), encoding="utf-8") as shipped:
+        job = safe_load(shipped)["scrape_configs"][0]
+    equal({os.path.basename(job["tls_config"][name]) for name in ("cert_file", "key_file")}, {"monitoring.crt", "monitoring.key"}, "its pair")
+    job["tls_config"].update(ca_file=world.certs.crt("ca"), cert_file=os.path.join(world.scratch, "monitoring.crt"),
+                             key_file=os.path.join(world.scratch, "monitoring.key"))
+    job["static_configs"] = [{"targets": [proxy.admin.replace("0.0.0.0", "127.0.0.1")]}]
+    return job
 
 
 def traffic(world):
@@ -285,6 +301,43 @@ def test_selectors(world):
         until(lambda: not last.append(missing()) and not last[-1], "series for each selector", patience=120, pause=0.5)
     except Failure as error:
         raise Failure("%s" % sorted(set(last[-1]))) from error
+
+
+def probed(world):
+    """The exit statuses of the liveness and the readiness probe of contrib/kubeadm's static pod, asking a's mvproxy."""
+    with open(os.path.join(fixture.TREE, "contrib", "kubeadm", "mvproxy-static-pod.yaml"), encoding="utf-8") as manifest:
+        container = safe_load(manifest)["spec"]["containers"][0]
+    statuses = []
+    for probe in ("livenessProbe", "readinessProbe"):
+        command = container[probe]["exec"]["command"]
+        equal(command[0], "/usr/bin/mvproxyctl", "it is in the image")
+        statuses.append(fixture.ctl(world, *command[1:])[0])
+    return statuses
+
+
+def test_elsewhere(world):
+    """the admin listener where others reach it: the shipped scrape configuration has its metrics, with the pair that the guide
+    makes, and the static pod's probes say what there is to say"""
+    a = world.proxies["a"]
+    before = a.options["admin-bind-address"]
+    a.stop()
+    a.options["admin-bind-address"] = "0.0.0.0:%d" % free_port()
+    a.start(ready=False)
+    until(lambda: probed(world) == [0, 0], "it to be ready")
+    other = Prometheus(world.scratch, as_shipped(world, a), "prometheus-elsewhere")
+    other.spawn()
+    try:
+        until(lambda: len(other.query('up{job="mvproxy"} == 1')) == 1, "the first scrape", patience=120)
+        check(other.query("mvproxy_ready == 1"), "metrics")
+    finally:
+        other.destroy()
+    world.sim.stop_server("a")
+    until(lambda: probed(world) == [0, 1], "it to be alive and not ready")
+    a.stop()
+    equal(probed(world), [2, 2], "when it is gone")
+    a.options["admin-bind-address"] = before
+    world.sim.start_server("a")
+    a.start()
 
 
 if __name__ == "__main__":
