@@ -361,6 +361,7 @@ static void put_cluster(const struct status *s, struct json_write *w)
     json_u64(&nested, "generation", s->cluster.generation);
     json_u64(&nested, "mergedBytes", s->cluster.merged_bytes);
     json_text(&nested, "identityLease", s->cluster.identity);
+    json_text(&nested, "advertised", s->advertised == NULL || s->advertised[0] == '\0' ? NULL : s->advertised);
     json_u64(&nested, "neverFromPeers", s->cluster.never_from_peers);
     json_text(&nested, "localFailover", s->failover);
     json_text(&nested, "endpointRecords", s->etcd);

@@ -69,7 +69,8 @@ struct status {
 
     struct cluster_view cluster; /* the servers */
     char failover[192], etcd[256];
-    char peers_off[256]; /* why no peer is ever asked; "": they are */
+    const char *advertised; /* HOST:PORT that peers are told; "": none */
+    char peers_off[256];    /* why no peer is ever asked; "": they are */
 
     const char *skewed_resources; /* the option */
 

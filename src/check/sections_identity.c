@@ -14,12 +14,24 @@ enum { BODY_BYTES = 2 << 20, ARENA_BYTES = 1 << 20, PUBLISHES_MINOR = 26 };
 
 /* ---- the Lease ---- */
 
+/* What the process publishes: the file may have other addresses, which are not in force before a restart. */
+static struct slice published(const struct scene *s)
+{
+    struct json_object *cluster = NULL;
+
+    if (json_object_object_get_ex(s->opts->status, "cluster", &cluster) &&
+        json_object_object_get_ex(cluster, "advertised", NULL))
+        return slice_str(sections_text(cluster, "advertised"));
+    return slice_str(s->around.annotate ? s->around.advertise : NULL);
+}
+
 /* A process writes its address there at once, unless another one does so again and again (cluster/lease_address.c). */
 static bool has_rival(const struct scene *s, const struct lease *l)
 {
-    return s->opts->status != NULL && strcmp(s->config->identity_lease, "off") != 0 && s->around.annotate &&
-           l->advertise.n > 0 && slice_eq(l->advertise, l->written) &&
-           !slice_eq(l->advertise, slice_str(s->around.advertise));
+    struct slice ours = published(s);
+
+    return s->opts->status != NULL && strcmp(s->config->identity_lease, "off") != 0 && ours.n > 0 &&
+           l->advertise.n > 0 && slice_eq(l->advertise, l->written) && !slice_eq(l->advertise, ours);
 }
 
 static void judge_lease(struct scene *s, const char *id, struct slice body)

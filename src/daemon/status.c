@@ -130,6 +130,7 @@ bool status_collect(struct app *a, struct status *out)
         .files_refused_ms = loop_now_ms(a->loop) - a->files_refused_ms,
         .headers_more = cluster_front_more(a->cluster),
         .skewed_resources = a->config->skewed_resources,
+        .advertised = a->around.advertise,
         .changes = a->changes,
         .traffic = proxy_traffic(a->proxy),
         .served = served_ref(cluster_served(a->cluster)),

@@ -146,6 +146,15 @@ static void take_answer(struct block *b, char *line)
     b->differ[n] = (struct answers){line, (unsigned)strtoul(status + 1, NULL, 10), body + 1};
 }
 
+/* The status of a process that tells peers that address. */
+static struct json_object *says_publishes(const char *address)
+{
+    char text[128];
+
+    (void)snprintf(text, sizeof(text), "{\"cluster\":{\"advertised\":\"%s\"}}", address);
+    return json_tokener_parse(text);
+}
+
 /* "@ WHAT VALUE": what else is not as usual. */
 static void take_setting(struct block *b, char *line)
 {
@@ -164,6 +173,8 @@ static void take_setting(struct block *b, char *line)
         b->hostname = value;
     else if (strcmp(line, "advertises") == 0)
         b->advertised = value;
+    else if (strcmp(line, "publishes") == 0)
+        b->opts.status = says_publishes(value);
     else if (strcmp(line, "is") != 0)
         tap_bail("%s: no setting", line);
     b->no_cert = b->no_cert || strcmp(value, "no-cert") == 0;
