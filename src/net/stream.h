@@ -82,9 +82,8 @@ void stream_break(struct stream *s, const char *why);
  */
 void stream_on_closed(struct stream *s, void (*fn)(void *arg), void *arg);
 
-/* A new message begins: what comes now says nothing of the amount to come. Streams on which much comes share a part of
- * each turn, so that the others are not held up; this one is not among them until much comes again, or turns are long.
- */
+/* A new message begins. Streams on which much comes share a part of each turn, so that the others are not held up; this
+ * one is not among them until much comes again, but while turns are long. */
 void stream_begin_message(struct stream *s);
 /* There it has the turns of its address, with all others that say so; they live as long as it. NULL: its own. */
 struct loop_turns *stream_share_turns(struct stream *s);
