@@ -151,11 +151,13 @@ static void compare(const char *option, const char *path, enum trust_file_kind k
     const struct list *all = &to->expiry->certificates;
     char when[CLOCK_RFC3339_BYTES];
     struct tls_validity fresh;
-    bool over;
+    bool bundle = kind == TRUST_BUNDLE, over;
 
-    if (kind != TRUST_CERTIFICATE || !tls_file_validity(path, false, &fresh) || is_valid(&fresh, to->now))
+    if (kind == TRUST_KEY || !tls_file_validity(path, bundle, &fresh) || is_valid(&fresh, to->now))
         return;
     over = fresh.not_after <= to->now;
+    if (bundle && !over)
+        return; /* the last to end is not valid yet, of the others nothing is known */
     clock_rfc3339((over ? fresh.not_after : fresh.not_before) * 1000000, when);
     for (struct list_node *n = list_first(all); n != NULL; n = list_next(all, n)) {
         const struct certificate *c = list_entry(n, struct certificate, node);

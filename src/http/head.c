@@ -136,7 +136,7 @@ struct slice http_reason(unsigned status)
         {414, SLICE_LIT("URI Too Long")},
         {415, SLICE_LIT("Unsupported Media Type")},
         {417, SLICE_LIT("Expectation Failed")},
-        {422, SLICE_LIT("Unprocessable Content")},
+        {422, SLICE_LIT("Unprocessable Entity")},
         {429, SLICE_LIT("Too Many Requests")},
         {431, SLICE_LIT("Request Header Fields Too Large")},
         {500, SLICE_LIT("Internal Server Error")},
