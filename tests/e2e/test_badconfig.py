@@ -198,10 +198,11 @@ def test_pairs(world):
 
 
 def test_port_in_use(world):
-    """the admin listener's port in use: one line that names the address, exit status not 0"""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    """the admin listener's port in use, and clients': one line that names the address, exit status not 0"""
+    with socket.create_server(("127.0.0.1", 0)) as taken, socket.create_server(("127.0.0.1", 0)) as other:
         port = taken.getsockname()[1]
-        status, _, errors = run(world, good(world, admin_bind_address="127.0.0.1:%d" % port))
+        status, _, errors = run(world, good(world, admin_bind_address="127.0.0.1:%d" % port, bind_address="127.0.0.1",
+                                            secure_port=other.getsockname()[1]))
         check(status > 0, status)
         lines = [line for line in errors.splitlines() if str(port) in line and "in use" in line]
         equal(len(lines), 1, "lines in\n" + errors)

@@ -32,6 +32,11 @@ bool target_is_watch(enum plane_target to)
     return to == TO_WATCH || to == TO_WATCH_PEER || to == TO_LOG;
 }
 
+bool target_is_document(enum plane_target to)
+{
+    return to == TO_APIS || (to >= TO_PRETTY && to <= TO_SCHEMAS);
+}
+
 enum plane_form form_of_target(enum plane_target to)
 {
     switch (to) {

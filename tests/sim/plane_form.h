@@ -30,7 +30,8 @@ enum plane_target {
     PLANE_TARGETS
 };
 
-bool target_is_watch(enum plane_target to); /* lasts until somebody ends it */
+bool target_is_watch(enum plane_target to);    /* lasts until somebody ends it */
+bool target_is_document(enum plane_target to); /* a body asked with is thrown away, or goes on whole */
 
 /* What is special about requests. */
 enum ask_bit {

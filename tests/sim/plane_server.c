@@ -131,7 +131,7 @@ static void check_body(const struct connection *c, struct served_ask *s, struct 
 static void body_ends(const struct connection *c, struct served_ask *s)
 {
     s->body_ended = true;
-    if (s->ask != NULL && s->got != s->ask->body)
+    if (s->ask != NULL && s->got != s->ask->body && !(s->got == 0 && target_is_document(s->ask->to)))
         plane_fail(c->plane, "request %u ended after %zu of %zu bytes", s->ask->k, s->got, s->ask->body);
 }
 
