@@ -20,8 +20,8 @@ void expiry_read(struct expiry *e, const struct config *c);
  */
 void expiry_check(struct expiry *e);
 /*
- * Whether a file now has a certificate that has expired or is not valid yet, while the one in use is valid. A line
- * "FILE: ..." in *errors for each.
+ * Whether a file now has a certificate that has expired or is not valid yet, or CAs that have all expired, while what
+ * is in use is valid. A line "FILE: ..." in *errors for each.
  */
 bool expiry_would_end(const struct expiry *e, const struct config *c, struct buf *errors);
 struct expiry_entry {

@@ -17,8 +17,8 @@ void reread_free(struct reread *r);                 /* ends what is under way; N
 
 /*
  * Reads all files. rotation_done() is called, at once or when servers have been dialled. A file that cannot be used
- * leaves everything unchanged; so does a certificate that has expired, or is not valid yet, in place of a valid one,
- * and a front-proxy certificate that does not fit (trust_stray()).
+ * leaves everything unchanged; so does a certificate that has expired, or is not valid yet, in place of a valid one, a
+ * bundle of CAs that have all expired, and a front-proxy certificate that does not fit (trust_stray()).
  *
  * Before an apiserver-ca-file or peer-ca-file is used, the servers to be reached with it are dialled (trust_trial.h).
  * One that does not fit is held back, and all other files are used; one held back before stays so while no server

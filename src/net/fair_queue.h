@@ -18,7 +18,7 @@ struct fair_queue;
 enum fair_share {
     FAIR_STRANGERS, /* of whom nobody knows whether they may do anything at all */
     FAIR_KNOWN,     /* clients whom a server or a certificate has vouched for */
-    FAIR_OWN,       /* connections to servers, and of other mvproxies; our own work */
+    FAIR_OWN,       /* connections to servers, of other mvproxies, and to the admin listener; our own work */
     FAIR_SHARES
 };
 

@@ -64,10 +64,10 @@ struct job {
     bool unauthorized;               /* a server answered 401: the client gets that if no other server answers */
     struct http_head request;        /* as sent to the target */
     bool body_started, body_ended;   /* the target may have received a byte of the client's body; that is complete */
-    bool keeps_body, bare; /* all of it so far is in `kept`, for another server; of discovery: nobody cares for it */
-    struct buf kept;       /* initialized with the first byte of the body */
-    bool maybe_done;       /* a server may have executed it: neither client nor peer is told to send it again */
-    struct held *held;     /* a response that is held back until it is known whether it is a denial (held.h) */
+    bool keeps_body, bare;           /* all of it so far is in `kept`, for another server; discovery: asked without */
+    struct buf kept;                 /* initialized with the first byte of the body */
+    bool maybe_done;              /* a server may have executed it: neither client nor peer is told to send it again */
+    struct held *held;            /* a response that is held back until it is known whether it is a denial (held.h) */
     bool refreshed, decided_anew; /* local discovery was polled, once; by a later snapshot */
     bool moved;                   /* given a later snapshot since it was decided on (snapshots.c) */
     bool had_schema, had_verb;    /* by the one before: who is asked has it (answer_remember()) */

@@ -160,7 +160,7 @@ static void on_client_body(void *arg, struct slice data)
     struct job *j = arg;
 
     if (j->back == NULL || j->bare)
-        return; /* answered already: what still arrives is the connection's to drain */
+        return; /* answered already, or of no interest: what still arrives is the connection's to drain */
     keep_body(j, data);
     j->body_started = true;
     if (back_write(j->back, data) && back_congested(j->back))
